@@ -1,0 +1,1 @@
+"""What brokers do together: network, replication, controller, coordinators, and the broker that composes them."""

@@ -1,0 +1,1 @@
+"""What people import and type: the trio clients, the command line, the testing fixtures."""

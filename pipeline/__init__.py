@@ -1,0 +1,1 @@
+"""Spark jobs over the public protocol, and the log directory as a Spark source."""
