@@ -1,0 +1,38 @@
+# The developer's whole interface: `make up` runs the cluster, `make test` tests it, `make check` holds the house rules.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+KAFKA_LIBS := .cache/kafka-libs
+
+.PHONY: install up test check bench clean
+
+install: $(INSTALLED) $(KAFKA_LIBS)/.fetched
+
+up: $(INSTALLED)
+	$(BIN)/ottla up $(UP_FLAGS)
+
+test: install
+	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+check: $(INSTALLED)
+	scripts/check
+
+bench: install
+	$(BIN)/python -m bench $(BENCH_FLAGS)
+
+$(INSTALLED): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --editable '.[test,check]'
+	touch $@
+
+# Apache Kafka's own tools and clients, from Maven Central: what the compat tests and the benchmarks compare with.
+# Without Maven the cluster still runs; the tests that need the jars fail and say so.
+$(KAFKA_LIBS)/.fetched: tests/kafka/pom.xml
+	mkdir -p $(KAFKA_LIBS)
+	if command -v mvn >/dev/null; then \
+	  mvn --quiet --batch-mode --file tests/kafka/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(KAFKA_LIBS) && touch $@; \
+	else echo "Maven is not installed: Apache Kafka's jars for the compat tests were not fetched (apt install maven)" >&2; fi
+
+clean:
+	rm -rf .venv .cache build *.egg-info
