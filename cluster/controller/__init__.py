@@ -1,1 +1,1 @@
-"""The elected controller: one task that reads plain events, decides with the state machines, and carries effects out."""
+"""The elected controller: one task reads plain events, decides by the state machines, carries effects out."""

@@ -1,7 +1,7 @@
 """Who leads a partition, who follows, and which decision that was.
 
-These are the values that the controller, the partition leaders and the znode codecs exchange. They are facts, not
-behaviour: every rule about how one follows from another stands in the machines beside this file.
+These are the values that the controller, the partition leaders and the znode codecs exchange. They are facts,
+not behaviour: every rule about how one follows from another stands in the machines beside this file.
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ class PartitionLeadership:
 
     Attributes:
         leader: The broker that serves the partition, or ``NO_LEADER``.
-        leader_epoch: Counts decisions of the controller; raised by each of them, never by the leader's ISR writes.
-        isr: The in-sync replicas. Their order is the order in which they were written, not the order of election.
+        leader_epoch: Counts the controller's decisions: each raises it, the leader's ISR writes do not.
+        isr: The in-sync replicas, in the order in which they were written, which is not that of election.
         controller_epoch: Of the controller that decided.
         zk_version: The version of the znode that holds this decision; the next write is conditional on it.
     """
@@ -40,7 +40,7 @@ class PartitionLeadership:
     def decided(
         self, leader: BrokerId, isr: Sequence[BrokerId], controller_epoch: ControllerEpoch
     ) -> "PartitionLeadership":
-        """Give the controller's next decision: the leader epoch is raised by one, the znode version is still the old.
+        """Give the controller's next decision: leader epoch raised by one, znode version still the old one.
 
         Args:
             leader: The new leader, or ``NO_LEADER``.
@@ -65,8 +65,8 @@ class PartitionAssignment:
     """Which brokers hold a partition, and where a reassignment that is under way adds and removes replicas.
 
     Attributes:
-        replicas: All brokers that hold or shall hold the partition, the preferred leader first. While a reassignment
-            runs it is the target followed by the replicas that leave.
+        replicas: All brokers that hold or shall hold the partition, the preferred leader first. While a
+            reassignment runs it is the target followed by the replicas that leave.
         adding: Members of ``replicas`` that are new.
         removing: Members of ``replicas`` that leave when the new ones have caught up.
     """
@@ -93,11 +93,11 @@ class PartitionAssignment:
     def reassign_to(self, target: Sequence[BrokerId]) -> "PartitionAssignment":
         """Start a move to ``target``: the replicas become the target and then those of the origin that leave.
 
-        A move that is already under way is replaced: its origin stays the origin, so that cancelling leads back to
-        where the data is.
+        A move that is already under way is replaced: its origin stays the origin, so that cancelling leads
+        back to where the data is.
 
         Examples:
-            >>> PartitionAssignment((BrokerId(1), BrokerId(2), BrokerId(3))).reassign_to([BrokerId(3), BrokerId(4)])
+            >>> PartitionAssignment((1, 2, 3)).reassign_to((3, 4))
             PartitionAssignment(replicas=(3, 4, 1, 2), adding=(4,), removing=(1, 2))
         """
         origin = self.origin
@@ -110,7 +110,7 @@ class PartitionAssignment:
 
 
 def initial_leadership(live: Sequence[BrokerId], controller_epoch: ControllerEpoch) -> PartitionLeadership:
-    """Decide a new partition: the first live replica leads, and all live replicas are in sync, for there are no data.
+    """Decide a new partition: the first live replica leads, and all live ones are in sync, having no data.
 
     Args:
         live: The live replicas, in the order of the assignment. At least one.
