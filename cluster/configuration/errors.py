@@ -1,0 +1,19 @@
+"""What is wrong with a configuration, told so that the operator can put it right."""
+
+
+class ConfigError(ValueError):
+    """A setting has a value that cannot be used, or that asks for something that is not served.
+
+    Attributes:
+        name: The setting's name as it stands in the file.
+        value: The value given; None where it is missing. Never a secret: those are given as "[hidden]".
+        expected: What would have been right.
+    """
+
+    def __init__(self, name: str, value: object, expected: str) -> None:
+        super().__init__(
+            f"{name}={value}: expected {expected}" if value is not None else f"{name}: expected {expected}"
+        )
+        self.name = name
+        self.value = value
+        self.expected = expected

@@ -1,0 +1,1 @@
+"""Coordinators: producer ids now; consumer groups, offsets and transactions are shells around their state machines."""

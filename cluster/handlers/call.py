@@ -1,0 +1,57 @@
+"""One request under way: what came in, what the broker offers to answer it, and the place its answer goes to."""
+
+from typing import TYPE_CHECKING, Any
+
+from wire.frames import RequestHeader, encode_response
+
+if TYPE_CHECKING:
+    from cluster.handlers.context import BrokerContext
+    from cluster.network.response_slot import ResponseSlot
+
+
+class ApiCall:
+    """A decoded request together with its response slot.
+
+    Exactly one of `respond`, `skip` and `close` is called, at once or later, always from the broker's loop. A handler
+    may keep the call (a parked fetch, a produce that waits for replicas); it must not keep views into the frame past
+    its synchronous part, because the connection's receive buffer is used again.
+
+    Attributes:
+        header: The request's header.
+        request: The decoded request message.
+        slot: Where the answer goes; its connection says who asks.
+        broker: Everything that handlers work with.
+    """
+
+    __slots__ = ("broker", "header", "request", "slot")
+
+    def __init__(
+        self, header: RequestHeader, request: Any, slot: "ResponseSlot", broker: "BrokerContext"
+    ) -> None:
+        self.header = header
+        self.request = request
+        self.slot = slot
+        self.broker = broker
+
+    @property
+    def version(self) -> int:
+        """The API version that the client chose."""
+        return self.header.api_version
+
+    @property
+    def listener_name(self) -> str:
+        """The name of the listener on which the request arrived: endpoints in answers are that listener's."""
+        return self.slot.connection.listener_name
+
+    def respond(self, response: Any) -> None:
+        """Encode the response at the request's version and hand it to the slot."""
+        header = self.header
+        self.slot.complete(encode_response(response, header.api_version, header.correlation_id))
+
+    def skip(self) -> None:
+        """Finish without an answer: a Produce with acks=0."""
+        self.slot.skip()
+
+    def close(self) -> None:
+        """Finish by dropping the connection, after the answers to earlier requests have gone out."""
+        self.slot.close()

@@ -1,0 +1,53 @@
+"""What handlers work with: the parts of one broker, put together by the composition root."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import trio
+
+    from cluster.configuration.broker_config import BrokerConfig
+    from cluster.controller.controller import Controller
+    from cluster.handlers.registry import Registry
+    from cluster.network.endpoints import Endpoint
+    from cluster.replication.metadata_cache import MetadataCache
+    from cluster.replication.replicas import Replicas
+    from cluster.zookeeper.broker_store import BrokerStore
+    from cluster.zookeeper.client import ZooKeeper
+    from storage.clock import Clock
+    from wire.types import BrokerEpoch, BrokerId
+
+
+@dataclass(slots=True, eq=False)
+class BrokerContext:
+    """The parts of a running broker that requests reach.
+
+    Attributes:
+        config: The broker's configuration; its values change in place when a dynamic one is altered.
+        broker_id: This broker's id.
+        cluster_id: The cluster's id, as ZooKeeper has it.
+        broker_epoch: Which registration of this broker is current; changes when a session expired.
+        clock: Wall and monotonic time.
+        nursery: Where tasks that outlive a synchronous handler run; ends with the broker.
+        registry: What is served, which ApiVersions reports.
+        metadata: The cluster as the controller last told it.
+        replicas: The partitions that this broker hosts.
+        controller: This broker's controller, active or not.
+        zookeeper: The raw session, for writes that have no typed store.
+        store: Typed reads and writes that any broker does.
+        endpoints: The advertised endpoints by listener name.
+    """
+
+    config: "BrokerConfig"
+    broker_id: "BrokerId"
+    cluster_id: str
+    broker_epoch: "BrokerEpoch"
+    clock: "Clock"
+    nursery: "trio.Nursery"
+    registry: "Registry"
+    metadata: "MetadataCache"
+    replicas: "Replicas"
+    controller: "Controller"
+    zookeeper: "ZooKeeper"
+    store: "BrokerStore"
+    endpoints: "dict[str, Endpoint]" = field(default_factory=dict)

@@ -1,0 +1,96 @@
+"""From a frame to a handler: header, route, decode, begin.
+
+Runs synchronously inside the connection's receive loop, once per frame: nothing here may await. Requests of one
+connection are therefore begun in the order in which they came.
+"""
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from cluster.handlers.call import ApiCall
+from cluster.handlers.failures import EXPECTED_FAILURES, failure_of
+from wire.apis import ApiKey
+from wire.errors import RemoteProtocolError, UnsupportedVersionError
+from wire.frames import decode_request_header
+
+if TYPE_CHECKING:
+    from cluster.handlers.context import BrokerContext
+    from cluster.handlers.registry import Handle, Route
+    from cluster.network.response_slot import ResponseSlot
+
+logger = logging.getLogger(__name__)
+
+
+class Dispatcher:
+    """Routes the requests of every connection of one broker.
+
+    Args:
+        broker: What handlers work with; its registry says what is served.
+    """
+
+    __slots__ = ("_broker", "_registry")
+
+    def __init__(self, broker: "BrokerContext") -> None:
+        self._broker = broker
+        self._registry = broker.registry
+
+    def dispatch(self, frame: memoryview, slot: "ResponseSlot") -> None:
+        """Begin the request in one frame.
+
+        Args:
+            frame: The request without its length; valid during this call only.
+            slot: Where its response goes.
+
+        Raises:
+            RemoteProtocolError: the bytes are no request that we serve; the connection is to be closed.
+        """
+        header, position = decode_request_header(frame)
+        route = self._registry.route(header.api_key)
+        if route is None:
+            raise RemoteProtocolError(f"API key {header.api_key} is not served")
+        version = header.api_version
+        if not route.serves(version):
+            if header.api_key == ApiKey.API_VERSIONS:
+                self._refuse_api_versions(header, slot)
+                return
+            raise UnsupportedVersionError(
+                f"{route.key.name} version {version} is not served; "
+                f"versions {route.min_version} to {route.max_version} are"
+            )
+        request, end = route.decoder(version)(frame, position)
+        if end != len(frame):
+            raise RemoteProtocolError(f"{len(frame) - end} bytes follow a request of {route.key.name}")
+        call = ApiCall(header, request, slot, self._broker)
+        if route.begin is None:
+            self._broker.nursery.start_soon(_answer, call, route, name=f"{route.key.name.lower()} request")
+            return
+        try:
+            route.begin(call)
+        except EXPECTED_FAILURES as failure:
+            _give_up(call, route, failure)
+
+    def _refuse_api_versions(self, header: Any, slot: "ResponseSlot") -> None:
+        """Answer an ApiVersions request of an unknown version in version 0, which every client reads (KIP-511)."""
+        from cluster.handlers.api_versions import unsupported_version_response
+
+        call = ApiCall(header._replace(api_version=0), None, slot, self._broker)
+        call.respond(unsupported_version_response(self._registry))
+
+
+async def _answer(call: ApiCall, route: "Route") -> None:
+    """Run an asynchronous handler and send what it returns; a cancelled one sends nothing, the broker is going."""
+    handle: Handle | None = route.handle
+    if handle is None:
+        raise TypeError(f"{route.key.name} has neither a begin nor a handle")
+    try:
+        response = await handle(call)
+    except EXPECTED_FAILURES as failure:
+        _give_up(call, route, failure)
+    else:
+        call.respond(response)
+
+
+def _give_up(call: ApiCall, route: "Route", failure: BaseException) -> None:
+    """Drop the connection of a request whose failure its handler did not turn into a response; the client retries."""
+    logger.warning("%s from %s failed: %s", route.key.name, call.slot.connection.peer, failure_of(failure))
+    call.close()
