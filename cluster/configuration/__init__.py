@@ -1,1 +1,1 @@
-"""Kafka's broker and topic settings as data, `server.properties`, and the typed configuration made of them."""
+"""Kafka's broker and topic settings as data, and the typed configuration that a file of them becomes."""

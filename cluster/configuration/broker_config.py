@@ -8,8 +8,8 @@ from typing import Any
 class BrokerConfig:
     """Every served setting as a typed attribute.
 
-    Values of settings that may change at run time are replaced in place, so code reads `config.x` where it needs x
-    and keeps no copy. Times are in the unit that the name ends in.
+    Values of settings that may change at run time are replaced in place, so code reads `config.x` where it
+    needs x and keeps no copy. Times are in the unit that the name ends in.
     """
 
     advertised_listeners: str | None

@@ -1,1 +1,1 @@
-"""Coordinators: producer ids now; consumer groups, offsets and transactions are shells around their state machines."""
+"""Coordinators: shells around state machines; producer ids are handed out here."""

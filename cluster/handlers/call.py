@@ -1,4 +1,4 @@
-"""One request under way: what came in, what the broker offers to answer it, and the place its answer goes to."""
+"""One request under way: what came in, what the broker offers, and the place its answer goes to."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 class ApiCall:
     """A decoded request together with its response slot.
 
-    Exactly one of `respond`, `skip` and `close` is called, at once or later, always from the broker's loop. A handler
-    may keep the call (a parked fetch, a produce that waits for replicas); it must not keep views into the frame past
-    its synchronous part, because the connection's receive buffer is used again.
+    Exactly one of `respond`, `skip` and `close` is called, at once or later, always from the broker's loop.
+    A handler may keep the call (a parked fetch, a produce that waits for replicas); it must not keep views
+    into the frame past its synchronous part, because the connection's receive buffer is used again.
 
     Attributes:
         header: The request's header.

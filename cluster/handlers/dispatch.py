@@ -1,7 +1,7 @@
 """From a frame to a handler: header, route, decode, begin.
 
-Runs synchronously inside the connection's receive loop, once per frame: nothing here may await. Requests of one
-connection are therefore begun in the order in which they came.
+Runs synchronously inside the connection's receive loop, once per frame: nothing here may await. Requests of
+one connection are therefore begun in the order in which they came.
 """
 
 import logging
@@ -70,7 +70,7 @@ class Dispatcher:
             _give_up(call, route, failure)
 
     def _refuse_api_versions(self, header: Any, slot: "ResponseSlot") -> None:
-        """Answer an ApiVersions request of an unknown version in version 0, which every client reads (KIP-511)."""
+        """Answer an ApiVersions of an unknown version in version 0, which every client reads (KIP-511)."""
         from cluster.handlers.api_versions import unsupported_version_response
 
         call = ApiCall(header._replace(api_version=0), None, slot, self._broker)
@@ -78,7 +78,7 @@ class Dispatcher:
 
 
 async def _answer(call: ApiCall, route: "Route") -> None:
-    """Run an asynchronous handler and send what it returns; a cancelled one sends nothing, the broker is going."""
+    """Run an asynchronous handler and send what it returns; a cancelled one sends nothing."""
     handle: Handle | None = route.handle
     if handle is None:
         raise TypeError(f"{route.key.name} has neither a begin nor a handle")
@@ -91,6 +91,6 @@ async def _answer(call: ApiCall, route: "Route") -> None:
 
 
 def _give_up(call: ApiCall, route: "Route", failure: BaseException) -> None:
-    """Drop the connection of a request whose failure its handler did not turn into a response; the client retries."""
+    """Drop the connection of a request whose failure its handler did not turn into an answer."""
     logger.warning("%s from %s failed: %s", route.key.name, call.slot.connection.peer, failure_of(failure))
     call.close()

@@ -1,8 +1,8 @@
 """The border where typed failures become Kafka's error codes: the only place that maps them.
 
-Three kinds of failure reach a handler. A peer's malformed bytes (`RemoteProtocolError`) close the connection. An
-expected failure, one of `EXPECTED_FAILURES`, becomes an error code through `failure_of`. Everything else is a bug of
-ours and ends the broker with a traceback.
+Three kinds of failure reach a handler. A peer's malformed bytes (`RemoteProtocolError`) close the
+connection. An expected failure, one of `EXPECTED_FAILURES`, becomes an error code through `failure_of`.
+Everything else is a bug of ours and ends the broker with a traceback.
 """
 
 from typing import Final, NamedTuple

@@ -61,11 +61,11 @@ class Registry:
         self._routes: dict[int, Route] = {}
 
     def add(self, key: ApiKey, min_version: int, max_version: int, begin: Begin) -> None:
-        """Serve an API by a synchronous start: `begin` answers at once or keeps the call and answers later."""
+        """Serve an API by a synchronous start: `begin` answers at once, or keeps the call for later."""
         self._put(Route(key, min_version, max_version, begin, None))
 
     def add_async(self, key: ApiKey, min_version: int, max_version: int, handle: Handle) -> None:
-        """Serve an API by a coroutine that returns the response; it runs as a task of the broker's nursery."""
+        """Serve an API by a coroutine that returns the response; it runs in the broker's nursery."""
         self._put(Route(key, min_version, max_version, None, handle))
 
     def route(self, key: int) -> Route | None:
