@@ -24,6 +24,8 @@ class PartitionLeadership:
         isr: The in-sync replicas, in the order in which they were written, which is not that of election.
         controller_epoch: Of the controller that decided.
         zk_version: The version of the znode that holds this decision; the next write is conditional on it.
+        recovering: The leader was elected from outside the in-sync replicas and has not yet changed them
+            itself (``leader_recovery_state`` in the znode, written only when it is so).
     """
 
     leader: BrokerId
@@ -31,6 +33,7 @@ class PartitionLeadership:
     isr: tuple[BrokerId, ...]
     controller_epoch: ControllerEpoch
     zk_version: ZkVersion
+    recovering: bool = False
 
     @property
     def has_leader(self) -> bool:
@@ -48,12 +51,17 @@ class PartitionLeadership:
             controller_epoch: Of the controller that decides now.
         """
         return PartitionLeadership(
-            leader, LeaderEpoch(self.leader_epoch + 1), tuple(isr), controller_epoch, self.zk_version
+            leader,
+            LeaderEpoch(self.leader_epoch + 1),
+            tuple(isr),
+            controller_epoch,
+            self.zk_version,
+            self.recovering,
         )
 
     def with_isr(self, isr: Sequence[BrokerId]) -> "PartitionLeadership":
-        """Give the leader's own change: other in-sync replicas under the same leader epoch."""
-        return replace(self, isr=tuple(isr))
+        """Give the leader's own change: other in-sync replicas, the same leader epoch, recovery over."""
+        return replace(self, isr=tuple(isr), recovering=False)
 
     def at_version(self, zk_version: ZkVersion) -> "PartitionLeadership":
         """Give the same decision, as stored under another znode version."""
