@@ -12,15 +12,17 @@ A message is a class; each attribute says what stands on the wire, and in which 
 
 Rules of this file:
 
-- Defining a class must cost microseconds, because a broker defines hundreds at start: version texts are parsed,
-  and ``__init__`` is written, when first needed (`wire.codec` compiles the readers and writers, equally late).
+- Defining a class must cost microseconds, because a broker defines hundreds at start: version texts are
+  parsed and ``__init__`` is written when first needed (`wire.codec` compiles its functions equally late).
 - Instances are built millions of times: they are slotted, and their ``__init__`` is plain assignment. That an
   instance does not change is the type checker's affair (``frozen_default``), not paid for at run time.
 - Every field has a default, so a field that some version lacks never has to be mentioned.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final, NamedTuple, Self, dataclass_transform
+from typing import Any, ClassVar, Final, NamedTuple, Self, dataclass_transform, overload
+
+from wire.file_range import FileRange
 
 
 class VersionRange(NamedTuple):
@@ -84,6 +86,24 @@ STRING: Final = Primitive("string", "", 0, "")
 BYTES: Final = Primitive("bytes", "", 0, b"")
 RECORDS: Final = Primitive("records", "", 0, None)
 """Bytes that are not copied: decoded as a view into the buffer, encoded from bytes or from a `FileRange`."""
+
+
+class Records:
+    """The static type of a `RECORDS` attribute; never instantiated.
+
+    It is read as a view into the buffer it was decoded from (valid as long as that buffer is), and may be
+    given as any bytes, or as the `FileRange` of a log that is to be sent.
+    """
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> "Records": ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> memoryview | None: ...
+    def __get__(self, instance: object, owner: type) -> "Records | memoryview | None":
+        raise TypeError("only a type")
+
+    def __set__(self, instance: object, value: bytes | bytearray | memoryview | FileRange | None) -> None:
+        raise TypeError("only a type")
 
 
 class Array:
