@@ -1,0 +1,424 @@
+"""A segment: one .log file with its indexes. Only a log's last segment is written to.
+
+The .log is opened on first use and stays open while the segment lives; a reader that was given a range of it
+holds it open beyond that.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from storage import names
+from storage.batch_scan import scan_headers
+from storage.disk import Disk, DiskFile
+from storage.offset_index import OffsetIndex
+from storage.time_index import TimeIndex, TimestampOffset
+from storage.transaction_index import TransactionIndex
+from wire.records.batch import BatchHeader
+from wire.records.errors import CorruptRecordError
+from wire.types import NO_TIMESTAMP, Offset, WallMs
+
+RELATIVE_OFFSET_MAX: Final = 0x7FFFFFFF
+_UNKNOWN: Final = WallMs(-2)
+
+
+class BatchPosition(NamedTuple):
+    """Where a batch is in a .log, and its header."""
+
+    position: int
+    header: BatchHeader
+
+
+class Segment:
+    """One segment of a log.
+
+    Attributes:
+        base_offset: the offset in its files' names; no record in it is below.
+        size: bytes of whole batches in the .log.
+        created_ms: wall time at which this object came to be, which ages a segment whose records have no
+            timestamps.
+        roll_jitter_ms: how much earlier than `segment.ms` this one rolls.
+        indexes_checked: whether the indexes are known to fit the .log; until then they are looked at before
+            they are used.
+    """
+
+    __slots__ = (
+        "_bytes_since_index",
+        "_disk",
+        "_file",
+        "_max_timestamp",
+        "_max_timestamp_offset",
+        "_rolling_timestamp",
+        "_suffix",
+        "base_offset",
+        "created_ms",
+        "directory",
+        "indexes_checked",
+        "offset_index",
+        "roll_jitter_ms",
+        "size",
+        "time_index",
+        "transaction_index",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        base_offset: Offset,
+        *,
+        created_ms: WallMs,
+        roll_jitter_ms: int = 0,
+        suffix: str = "",
+        new: bool = False,
+    ) -> None:
+        """Open an existing segment, or with `new` make an empty one.
+
+        Raises:
+            OSError: the disk failed, or there is no such .log.
+        """
+        self._disk = disk
+        self.directory = directory
+        self.base_offset = base_offset
+        self._suffix = suffix
+        self.created_ms = created_ms
+        self.roll_jitter_ms = roll_jitter_ms
+        self.indexes_checked = new
+        self.offset_index = OffsetIndex(disk, self.path(names.INDEX), base_offset, new=new)
+        self.time_index = TimeIndex(disk, self.path(names.TIME_INDEX), base_offset, new=new)
+        self.transaction_index = TransactionIndex(
+            disk, self.path(names.TRANSACTION_INDEX), base_offset, new=new
+        )
+        self._bytes_since_index = 0
+        self._max_timestamp = NO_TIMESTAMP if new else _UNKNOWN
+        self._max_timestamp_offset = base_offset
+        self._rolling_timestamp = NO_TIMESTAMP if new else _UNKNOWN
+        self._file: DiskFile | None = None
+        if new:
+            self._file = disk.open(self.path(names.LOG), create=True)
+            self.size = 0
+        else:
+            self.size = self.file.size()
+
+    def __repr__(self) -> str:
+        return f"Segment(base_offset={self.base_offset}, size={self.size})"
+
+    def path(self, suffix: str) -> str:
+        """Give the path of one of the segment's files."""
+        return f"{self.directory}/{self.base_offset:020d}{suffix}{self._suffix}"
+
+    @property
+    def file(self) -> DiskFile:
+        """The .log, opened where it is not.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        if self._file is None:
+            self._file = self._disk.open(self.path(names.LOG))
+        return self._file
+
+    @property
+    def modified_ms(self) -> WallMs:
+        """When the .log was last written to."""
+        return WallMs(self._disk.modified_ms(self.path(names.LOG)))
+
+    @property
+    def max_timestamp(self) -> TimestampOffset:
+        """The greatest timestamp of its batches and the last offset of the batch that has it; -1 where none
+        has any.
+        """
+        if self._max_timestamp == _UNKNOWN:
+            self._load_max_timestamp()
+        return TimestampOffset(self._max_timestamp, self._max_timestamp_offset)
+
+    @property
+    def largest_timestamp(self) -> WallMs:
+        """What the segment's age is counted from: its greatest timestamp, or the .log's last change where it
+        has none.
+        """
+        timestamp = self.max_timestamp.timestamp
+        return timestamp if timestamp >= 0 else self.modified_ms
+
+    def append(
+        self,
+        data: bytes | bytearray | memoryview,
+        last_offset: Offset,
+        max_timestamp: WallMs,
+        offset_of_max_timestamp: Offset,
+        index_interval: int,
+    ) -> None:
+        """Write batches at the end, and a pair of index entries where `index_interval` bytes have passed
+        since the last.
+
+        Raises:
+            OSError: the disk failed; the segment is as it was, but for bytes beyond its size.
+        """
+        position = self.size
+        self.file.write_at(data, position)
+        length = len(data)
+        self.size = position + length
+        if position == 0:
+            self._rolling_timestamp = max_timestamp
+        self.note_timestamp(max_timestamp, offset_of_max_timestamp)
+        if self._bytes_since_index > index_interval:
+            self.offset_index.append(last_offset, position)
+            self.time_index.append(self._max_timestamp, self._max_timestamp_offset)
+            self._bytes_since_index = 0
+        self._bytes_since_index += length
+
+    def note_timestamp(self, timestamp: WallMs, offset: Offset) -> None:
+        """Take a batch's greatest timestamp, and its last offset, into account."""
+        if self._max_timestamp == _UNKNOWN:
+            self._load_max_timestamp()
+        if timestamp > self._max_timestamp:
+            self._max_timestamp = timestamp
+            self._max_timestamp_offset = offset
+
+    def _load_max_timestamp(self) -> None:
+        if not self.indexes_checked:
+            self.check_indexes()
+        if self._max_timestamp == _UNKNOWN:
+            self._max_timestamp, self._max_timestamp_offset = self.time_index.last
+
+    def should_roll(
+        self,
+        size: int,
+        last_offset: Offset,
+        max_timestamp: WallMs,
+        now: WallMs,
+        segment_bytes: int,
+        segment_ms: int,
+        index_bytes: int,
+    ) -> bool:
+        """Tell whether an append must go to a new segment.
+
+        Args:
+            size: bytes to be appended.
+            last_offset: the last of the append; 2^31 - 1 above the base is the most that the indexes can say.
+            max_timestamp: the append's greatest; time passes by record timestamps where the first batch has
+                one.
+            now: wall time, for segments whose first batch has none.
+            segment_bytes: `segment.bytes`.
+            segment_ms: `segment.ms`.
+            index_bytes: `segment.index.bytes`.
+        """
+        if self.size > segment_bytes - size or last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+            return True
+        if not self.size:
+            return False
+        started = self.rolling_timestamp
+        waited = max_timestamp - started if started >= 0 else now - self.created_ms
+        if waited > segment_ms - self.roll_jitter_ms:
+            return True
+        return self.offset_index.is_full(index_bytes) or self.time_index.is_full(index_bytes)
+
+    @property
+    def rolling_timestamp(self) -> WallMs:
+        """The greatest timestamp of the first batch, -1 where it has none."""
+        if self._rolling_timestamp == _UNKNOWN:
+            first = next(scan_headers(self.file, 0, self.size), None)
+            self._rolling_timestamp = first[1].max_timestamp if first else NO_TIMESTAMP
+        return self._rolling_timestamp
+
+    def find(self, offset: Offset) -> BatchPosition | None:
+        """Find the first batch whose last offset is at or above `offset`; None where the segment ends below
+        it.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        if not self.indexes_checked:
+            self.check_indexes()
+        start = self.offset_index.lookup(offset).position
+        for position, header in self._scan_from(start, offset):
+            if header.base_offset + header.last_offset_delta >= offset:
+                return BatchPosition(position, header)
+        return None
+
+    def _scan_from(self, start: int, offset: Offset) -> Iterator[tuple[int, BatchHeader]]:
+        """Scan from where an index entry points, if a batch is there that the entry can mean; else from the
+        segment's start.
+        """
+        if start:
+            try:
+                first = next(scan_headers(self.file, start, self.size), None)
+            except CorruptRecordError:
+                first = None
+            if first is not None and self.base_offset < first[1].base_offset <= offset:
+                return scan_headers(self.file, start, self.size)
+        return scan_headers(self.file, 0, self.size)
+
+    def batches_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Walk the batches from a position at which one begins."""
+        return scan_headers(self.file, position, self.size)
+
+    def next_offset(self) -> Offset | None:
+        """Give the offset after the last batch, or None where the .log does not end with a whole batch.
+
+        Only the part behind the last index entry is read.
+        """
+        position = self.offset_index.last.position if self.size else 0
+        found = self._end_of_scan(position) if 0 <= position < max(self.size, 1) else None
+        if found is None and position:
+            found = self._end_of_scan(0)
+        return found
+
+    def _end_of_scan(self, position: int) -> Offset | None:
+        next_offset, end = self.base_offset, position
+        try:
+            for start, header in scan_headers(self.file, position, self.size):
+                if header.base_offset < self.base_offset:
+                    return None
+                next_offset, end = header.next_offset, start + header.size
+        except CorruptRecordError:
+            return None
+        return next_offset if end == self.size else None
+
+    def check_indexes(self) -> None:
+        """Build the indexes anew where they do not fit the .log. Headers are read for it, not records.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        self.indexes_checked = True
+        sane = self._disk.exists(self.path(names.INDEX)) or not self.size
+        sane = sane and self.offset_index.looks_sane(self.size) and self.time_index.looks_sane()
+        if sane and self.size and not len(self.time_index):
+            # An upgraded or damaged segment; one whose batches have no timestamps is scanned for nothing.
+            sane = self.rolling_timestamp < 0
+        if not sane:
+            self.rebuild_indexes(index_interval=4096)
+
+    def rebuild_indexes(self, index_interval: int) -> None:
+        """Write offset and time index anew from the batches' headers."""
+        self.reset_indexes()
+        last_indexed = 0
+        for position, header in scan_headers(self.file, 0, self.size):
+            self.note_timestamp(header.max_timestamp, header.last_offset)
+            if position - last_indexed > index_interval:
+                self.index_batch(header.last_offset, position)
+                last_indexed = position
+        self.time_index.append(self._max_timestamp, self._max_timestamp_offset)
+
+    def reset_indexes(self) -> None:
+        """Empty offset and time index, and forget what was learned from them."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self.indexes_checked = True
+        self._max_timestamp = NO_TIMESTAMP
+        self._max_timestamp_offset = self.base_offset
+        self._bytes_since_index = 0
+
+    def index_batch(self, last_offset: Offset, position: int) -> None:
+        """Add index entries for the batch at `position`."""
+        self.offset_index.append(last_offset, position)
+        self.time_index.append(self._max_timestamp, self._max_timestamp_offset)
+
+    def truncate_to(self, offset: Offset, now: WallMs) -> int:
+        """Cut off the batch that contains `offset`, and all behind it.
+
+        Returns:
+            How many bytes went.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        found = self.find(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
+        cut = 0
+        if found is not None:
+            cut = self.size - found.position
+            self.truncate_bytes(found.position)
+        if not self.size:
+            self.created_ms = now
+            self._rolling_timestamp = NO_TIMESTAMP
+        self._bytes_since_index = 0
+        self._reload_max_timestamp()
+        return cut
+
+    def truncate_bytes(self, size: int) -> None:
+        """Cut the .log to `size` bytes, where it is longer: an untouched file keeps its time."""
+        file = self.file
+        if file.size() != size:
+            file.truncate(size)
+        self.size = size
+
+    def _reload_max_timestamp(self) -> None:
+        last = self.time_index.last
+        self._max_timestamp, self._max_timestamp_offset = last
+        start = self.offset_index.lookup(last.offset).position
+        for _, header in self._scan_from(start, last.offset):
+            self.note_timestamp(header.max_timestamp, header.last_offset)
+
+    def seal(self) -> None:
+        """Finish the segment before another takes its place: last time index entry, indexes to their files,
+        no spare bytes.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        if self._max_timestamp == _UNKNOWN and self._disk.exists(self.path(names.INDEX)):
+            return  # opened and never touched: everything is in its files
+        self.time_index.append(*self.max_timestamp)
+        self.offset_index.entries.trim()
+        self.time_index.entries.trim()
+        self.truncate_bytes(self.size)
+        self.offset_index.entries.close()
+        self.time_index.entries.close()
+
+    def sync(self, *, with_indexes: bool) -> None:
+        """Make the segment survive power loss; a segment that is still written to needs no indexes for it.
+
+        Raises:
+            OSError: the disk failed; the caller must not try again.
+        """
+        self.file.sync()
+        if with_indexes:
+            for suffix in (names.INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX):
+                self._sync_file(self.path(suffix))
+
+    def _sync_file(self, path: str) -> None:
+        # Not through the indexes' own files: this may run in a thread while the loop uses those.
+        try:
+            file = self._disk.open(path)
+        except FileNotFoundError:
+            return
+        try:
+            file.sync()
+        finally:
+            file.close()
+
+    def close(self) -> None:
+        """Give the descriptors back. A reader that holds the .log keeps it open."""
+        self._file = None
+        for index in (self.offset_index, self.time_index, self.transaction_index):
+            index.entries.close()
+
+    def rename(self, old_suffix: str, new_suffix: str) -> list[str]:
+        """Change what follows the files' names (`.deleted`, `.cleaned`, `.swap`), and give the new paths of
+        those that exist.
+
+        Raises:
+            OSError: the disk failed; some may have their new names.
+        """
+        paths = []
+        for suffix in names.SEGMENT_SUFFIXES:
+            old = f"{self.directory}/{self.base_offset:020d}{suffix}{old_suffix}"
+            new = f"{self.directory}/{self.base_offset:020d}{suffix}{new_suffix}"
+            try:
+                self._disk.rename(old, new)
+            except FileNotFoundError:
+                continue
+            paths.append(new)
+        self.moved_to(self.directory, new_suffix)
+        return paths
+
+    def moved_to(self, directory: str, suffix: str = "") -> None:
+        """Note that the files have other names now."""
+        self.directory = directory
+        self._suffix = suffix
+        self.offset_index.entries.path = self.path(names.INDEX)
+        self.time_index.entries.path = self.path(names.TIME_INDEX)
+        self.transaction_index.entries.path = self.path(names.TRANSACTION_INDEX)
