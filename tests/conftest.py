@@ -1,0 +1,107 @@
+"""What the suites share: a three-broker cluster, Apache Kafka's jars, and the Java that runs them.
+
+`OTTLA_TEST_BOOTSTRAP` points the compat suites at another cluster instead, such as three brokers of Apache Kafka: that
+is how the tests themselves are checked.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+ROOT = Path(__file__).parent.parent
+
+
+class GivenCluster:
+    """A cluster that somebody else runs: only its address is known."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+
+
+class Topics:
+    """Topics of the shared cluster, made and waited for through librdkafka's admin client."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+
+    def create(
+        self, names: Sequence[str], partitions: int = 3, replication_factor: int = 3, **configs: str
+    ) -> None:
+        """Create topics alike, and wait until every leader serves."""
+        settings = {key.replace("_", "."): value for key, value in configs.items()}
+        topics = [NewTopic(name, partitions, replication_factor, config=settings) for name in names]
+        for future in self._admin.create_topics(topics, request_timeout=30).values():
+            future.result(timeout=30)
+        self.wait_served([TopicPartition(name, p) for name in names for p in range(partitions)])
+
+    def wait_served(self, partitions: Sequence[TopicPartition]) -> None:
+        """Ask for the end of each partition until its leader answers: only then is acks=0 sure to reach a log."""
+        waiting = list(partitions)
+        for _attempt in range(1000):
+            asked = self._admin.list_offsets({p: OffsetSpec.latest() for p in waiting}, request_timeout=10)
+            waiting = [
+                partition for partition, future in asked.items() if future.exception(timeout=30) is not None
+            ]
+            if not waiting:
+                return
+        raise AssertionError(f"without a serving leader: {waiting}")
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+    """A healthy cluster of three brokers, shared by all tests that do it no harm."""
+    given = os.environ.get("OTTLA_TEST_BOOTSTRAP")
+    if given:
+        yield GivenCluster(given)
+        return
+    from ottla.testing import Cluster
+
+    with Cluster.up(tmp_path_factory.mktemp("cluster") / "data", brokers=3) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def make_topics(cluster: GivenCluster) -> Topics:
+    """Make topics on the shared cluster."""
+    return Topics(cluster.bootstrap_servers)
+
+
+@pytest.fixture(scope="session")
+def kafka_libs() -> Path:
+    """The folder of Apache Kafka's jars that `make install` fetched from Maven Central."""
+    libs = Path(os.environ.get("OTTLA_KAFKA_LIBS", ROOT / ".cache" / "kafka-libs"))
+    assert list(libs.glob("kafka-clients-*.jar")), (
+        f"no Apache Kafka in {libs}: run `make install` with Maven on the path"
+    )
+    return libs
+
+
+@pytest.fixture(scope="session")
+def kafka_java(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command that runs a main class of Apache Kafka, quick to start and quiet."""
+    java = shutil.which("java")
+    assert java, "no java on the path"
+    logging = tmp_path_factory.mktemp("log4j") / "log4j.properties"
+    logging.write_text(
+        "log4j.rootLogger=WARN, stderr\n"
+        "log4j.appender.stderr=org.apache.log4j.ConsoleAppender\n"
+        "log4j.appender.stderr.Target=System.err\n"
+        "log4j.appender.stderr.layout=org.apache.log4j.PatternLayout\n"
+        "log4j.appender.stderr.layout.ConversionPattern=%d %p %m (%c)%n\n"
+    )
+    return [
+        java,
+        *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"),
+        f"-Dlog4j.configuration=file:{logging}",
+        *("-cp", f"{libs_path(kafka_libs)}"),
+    ]
+
+
+def libs_path(libs: Path) -> str:
+    """Give the class path of a folder of jars."""
+    return f"{libs}/*"
