@@ -1,0 +1,1 @@
+"""The metrics that a broker declares, and how they are shown."""

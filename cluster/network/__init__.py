@@ -1,0 +1,1 @@
+"""Listeners, connections and channels to other brokers: framing, order, back-pressure; no API knowledge."""

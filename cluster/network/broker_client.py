@@ -1,0 +1,283 @@
+"""Asking another broker: one connection, one request at a time, connected when first needed.
+
+For the channels that brokers keep among themselves: fetchers, the controller's channels, a broker's own to
+the controller. The answer is decoded over the receive buffer, which is used again: views in it (the records
+of a Fetch) are valid until the next request. Nothing is retried here; the caller knows what may be repeated.
+"""
+
+import errno
+import os
+import socket
+from struct import Struct
+from typing import Any, Final, Protocol
+
+import trio
+
+from wire.apis import API_TABLE
+from wire.errors import RemoteProtocolError
+from wire.frames import decode_response, encode_request
+from wire.schema import Request, Response
+
+_LENGTH: Final = Struct(">i")
+_BUFFER_BASE: Final = 64 * 1024
+_BUFFER_STEP: Final = 1024 * 1024
+"""How much is allocated for an announced answer before its bytes come."""
+
+
+class ConnectionFailedError(OSError):
+    """The other broker cannot be reached, went away, or did not answer in time; the connection is closed."""
+
+
+class BrokerChannel(Protocol):
+    """What the layers above use: `BrokerClient` over TCP, or the simulation's."""
+
+    async def request(self, message: Request, version: int) -> Any:
+        """Ask, and give the decoded answer."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        ...
+
+
+class BrokerClient:
+    """One channel to one broker.
+
+    Args:
+        host: Its host name or address.
+        port: Its port.
+        client_id: What our requests say who asks.
+        connect_timeout_s: How long connecting may take.
+        request_timeout_s: How long an answer may take, from the moment of asking.
+        max_frame: The largest answer taken, in bytes.
+        send_buffer: ``SO_SNDBUF``; None leaves it to the kernel.
+        receive_buffer: ``SO_RCVBUF``; likewise.
+    """
+
+    __slots__ = (
+        "_buffer",
+        "_client_id",
+        "_connect_timeout_s",
+        "_correlation_id",
+        "_max_frame",
+        "_receive_buffer",
+        "_request_timeout_s",
+        "_send_buffer",
+        "_socket",
+        "_waiting",
+        "host",
+        "port",
+    )
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        client_id: str | None,
+        *,
+        connect_timeout_s: float = 10.0,
+        request_timeout_s: float = 30.0,
+        max_frame: int = 2**31 - 1,
+        send_buffer: int | None = None,
+        receive_buffer: int | None = None,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self._client_id = client_id
+        self._connect_timeout_s = connect_timeout_s
+        self._request_timeout_s = request_timeout_s
+        self._max_frame = max_frame
+        self._send_buffer = send_buffer
+        self._receive_buffer = receive_buffer
+        self._socket: socket.socket | None = None
+        self._buffer = memoryview(b"")
+        self._correlation_id = 0
+        self._waiting = False
+
+    def __repr__(self) -> str:
+        state = "connected" if self._socket is not None else "not connected"
+        return f"<BrokerClient of {self.host}:{self.port}, {state}>"
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection, as far as we know."""
+        return self._socket is not None
+
+    async def request(self, message: Request, version: int) -> Any:
+        """Send a request and wait for its answer.
+
+        Cancelled while waiting, it closes the connection: the answer would otherwise be taken for the next
+        one's. The request may have been carried out.
+
+        Args:
+            message: The request.
+            version: The API version to ask in.
+
+        Returns:
+            The decoded response; views in it are valid until the next request.
+
+        Raises:
+            ConnectionFailedError: there is no connection to be had, it broke, or the time ran out. Whether
+                the request was carried out is unknown.
+            RemoteProtocolError: the answer is not what this version says; the connection is closed.
+            trio.BusyResourceError: another task's request is under way.
+        """
+        if self._waiting:
+            raise trio.BusyResourceError(f"a request to {self.host}:{self.port} is under way")
+        self._waiting = True
+        answered = False
+        try:
+            if self._socket is None:
+                await self._connect()
+            self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+            data = encode_request(message, version, correlation_id, self._client_id)
+            with trio.move_on_after(self._request_timeout_s) as scope:
+                await self._send(data)
+                frame = await self._receive()
+            if scope.cancelled_caught:
+                raise self._failure(errno.ETIMEDOUT, f"no answer within {self._request_timeout_s:g} s")
+            got, response = decode_response(_response_class(type(message)), version, frame)
+            if got != correlation_id:
+                raise RemoteProtocolError(f"{self.host}:{self.port} answered {got}, not {correlation_id}")
+            answered = True
+            return response
+        finally:
+            self._waiting = False
+            if not answered:
+                self.close()
+
+    def close(self) -> None:
+        """Let go of the connection; a request under way fails. The next request connects again."""
+        sock, self._socket = self._socket, None
+        if sock is not None:
+            trio.lowlevel.notify_closing(sock)
+            sock.close()
+
+    async def _connect(self) -> None:
+        problem: OSError | None = None
+        with trio.move_on_after(self._connect_timeout_s) as scope:
+            try:
+                found = await trio.socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+            except OSError as error:
+                raise self._failure(error.errno, f"the name does not resolve: {error.strerror}") from error
+            for family, _, _, _, address in found:
+                try:
+                    self._socket = await _connected(family, address)
+                except OSError as error:
+                    problem = error
+                    continue
+                self._configure(self._socket)
+                return
+        if scope.cancelled_caught:
+            raise self._failure(errno.ETIMEDOUT, f"no connection within {self._connect_timeout_s:g} s")
+        reason = "no address" if problem is None else problem.strerror
+        raise self._failure(None if problem is None else problem.errno, str(reason)) from problem
+
+    def _configure(self, sock: socket.socket) -> None:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if self._send_buffer is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)
+        if self._receive_buffer is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
+
+    async def _send(self, data: bytes | bytearray) -> None:
+        sock = self._socket
+        if sock is None:
+            raise self._failure(errno.ENOTCONN, "closed")
+        left = memoryview(data)
+        while True:
+            try:
+                left = left[sock.send(left) :]
+            except BlockingIOError:
+                pass
+            except OSError as error:
+                raise self._failure(error.errno, str(error.strerror)) from error
+            if not left:
+                return
+            try:
+                await trio.lowlevel.wait_writable(sock)
+            except trio.ClosedResourceError as error:
+                raise self._failure(errno.ENOTCONN, "closed") from error
+
+    async def _receive(self) -> memoryview:
+        """Receive one frame; gives its payload, a view of the buffer."""
+        end = 0
+        need = 4
+        size = -1
+        while end < need:
+            if size < 0 or end == len(self._buffer):
+                self._grow(need, end)
+            # Nothing follows an answer before the next request, so the rest of the buffer may be filled.
+            end += await self._receive_into(self._buffer[end:])
+            if size < 0 and end >= 4:
+                size = _LENGTH.unpack_from(self._buffer, 0)[0]
+                if not 0 <= size <= self._max_frame:
+                    raise RemoteProtocolError(
+                        f"{self.host}:{self.port} announces {size} bytes; 0 to {self._max_frame} are taken"
+                    )
+                need = 4 + size
+        if end > need:
+            raise RemoteProtocolError(
+                f"{self.host}:{self.port} sent {end - need} bytes that nobody asked for"
+            )
+        return self._buffer[4:need]
+
+    async def _receive_into(self, space: memoryview) -> int:
+        sock = self._socket
+        while sock is not None:
+            try:
+                await trio.lowlevel.wait_readable(sock)
+            except trio.ClosedResourceError as error:
+                raise self._failure(errno.ENOTCONN, "closed") from error
+            try:
+                count = sock.recv_into(space)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise self._failure(error.errno, str(error.strerror)) from error
+            if count == 0:
+                raise self._failure(errno.ECONNRESET, "it closed the connection")
+            return count
+        raise self._failure(errno.ENOTCONN, "closed")
+
+    def _grow(self, need: int, filled: int) -> None:
+        """Have room for more of an answer of `need` bytes; an announced size is believed step by step."""
+        capacity = len(self._buffer)
+        if capacity >= min(need, _BUFFER_BASE) and filled < capacity:
+            return
+        wanted = min(need, max(_BUFFER_BASE, _BUFFER_STEP if filled else 0, 2 * capacity))
+        grown = memoryview(bytearray(max(wanted, _BUFFER_BASE)))
+        grown[:filled] = self._buffer[:filled]
+        self._buffer = grown
+
+    def _failure(self, code: int | None, reason: str) -> ConnectionFailedError:
+        return ConnectionFailedError(code or errno.EIO, f"{self.host}:{self.port}: {reason}")
+
+
+_RESPONSES: dict[type[Request], type[Response]] = {}
+
+
+def _response_class(request: type[Request]) -> type[Response]:
+    found = _RESPONSES.get(request)
+    if found is None:
+        found = _RESPONSES[request] = API_TABLE[request.__schema__.api_key].response
+    return found
+
+
+async def _connected(family: int, address: Any) -> socket.socket:
+    """Connect a non-blocking socket; nothing is left open where that fails."""
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        try:
+            sock.connect(address)
+        except BlockingIOError:
+            await trio.lowlevel.wait_writable(sock)
+            code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if code:
+                raise OSError(code, os.strerror(code)) from None
+    except BaseException:
+        sock.close()
+        raise
+    return sock

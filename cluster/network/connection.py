@@ -1,0 +1,280 @@
+"""One peer's connection as the layers above see it: who it is, its row of answers, what it has in flight.
+
+How bytes travel is a subclass's affair (`socket_connection` for TCP, the simulation for its own network).
+
+Rules of the row. `admit` appends a slot for each request begun; a finished slot leaves when all before it
+have left. While a subclass hands out several requests that came together it sets `corked`, and calls
+`release` afterwards: their answers then go out in one write.
+"""
+
+import logging
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from cluster.network.byte_budget import ByteBudget
+from cluster.network.endpoints import SecurityProtocol
+from cluster.network.response_slot import CLOSE, Answer, Part, ResponseSlot
+from wire.file_range import FileRange
+
+logger = logging.getLogger(__name__)
+
+SLOT_OVERHEAD: Final = 512
+"""What a request counts for besides its own bytes, so that a row of tiny requests is bounded too."""
+IN_FLIGHT_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Requests begun, and answers not taken by the peer, above which a connection is read no further."""
+
+
+class Connection(ABC):
+    """A peer that sends requests.
+
+    Args:
+        peer_host: The address of the peer, without its port.
+        peer_port: Its port.
+        listener_name: The listener that it came in by.
+        security_protocol: That listener's.
+        budget: The bytes in flight in the whole broker.
+        in_flight_bytes_max: The bound of this connection.
+
+    Attributes:
+        peer: ``host:port``, as log lines name it.
+        principal: Who the peer is, once it has been authenticated; set by the security layer.
+        client_software_name: What ApiVersions told; empty before.
+        client_software_version: Likewise.
+        closed: Whether the connection has gone; answers to it go nowhere.
+        in_flight_bytes: What counts against the bounds now.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_budget",
+        "_close_callbacks",
+        "_slots",
+        "_unsent_cost",
+        "client_software_name",
+        "client_software_version",
+        "closed",
+        "corked",
+        "in_flight_bytes",
+        "in_flight_bytes_max",
+        "listener_name",
+        "peer",
+        "peer_host",
+        "peer_port",
+        "principal",
+        "reads_no_more",
+        "security_protocol",
+        "waits_for_room",
+    )
+
+    def __init__(
+        self,
+        peer_host: str,
+        peer_port: int,
+        listener_name: str,
+        *,
+        security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
+        budget: ByteBudget | None = None,
+        in_flight_bytes_max: int = IN_FLIGHT_BYTES_MAX,
+    ) -> None:
+        self.peer_host = peer_host
+        self.peer_port = peer_port
+        self.peer = f"[{peer_host}]:{peer_port}" if ":" in peer_host else f"{peer_host}:{peer_port}"
+        self.listener_name = listener_name
+        self.security_protocol = security_protocol
+        self.principal: object | None = None
+        self.client_software_name = ""
+        self.client_software_version = ""
+        self.closed = False
+        self.corked = False
+        self.reads_no_more = False
+        self.in_flight_bytes = 0
+        self.in_flight_bytes_max = in_flight_bytes_max
+        self.waits_for_room = False
+        self._budget = ByteBudget() if budget is None else budget
+        self._slots: deque[ResponseSlot] = deque()
+        self._unsent_cost = 0
+        self._close_callbacks: list[Callable[[], None]] = []
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{len(self._slots)} in flight"
+        return f"<{type(self).__name__} {self.peer} on {self.listener_name}, {state}>"
+
+    # What carries the bytes.
+
+    @abstractmethod
+    def _transmit(self, answer: Answer) -> bool:
+        """Send, behind all that was sent before; False if some of it has to wait for the peer or the disk.
+
+        A transport that returned False calls `_all_transmitted` once everything has gone.
+        """
+
+    @abstractmethod
+    def _disconnect(self) -> None:
+        """Let go of the transport; called once."""
+
+    @abstractmethod
+    def _room_again(self) -> None:
+        """Go on reading: there is room in flight again, or the row ends."""
+
+    # The row of answers.
+
+    @property
+    def pending_count(self) -> int:
+        """Requests whose answers have not been handed to the transport."""
+        return len(self._slots)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is asked and nothing is left to be sent."""
+        return not self._slots and not self._unsent_cost
+
+    def has_room(self) -> bool:
+        """Whether one more request may be begun: back-pressure is not beginning it, and then not reading."""
+        if not self._slots and not self._unsent_cost:
+            return True
+        budget = self._budget
+        return self.in_flight_bytes < self.in_flight_bytes_max and budget.used < budget.limit
+
+    def admit(self, size: int) -> ResponseSlot:
+        """Append a slot for a request of `size` bytes."""
+        cost = size + SLOT_OVERHEAD
+        self.in_flight_bytes += cost
+        self._budget.used += cost
+        slot = ResponseSlot(self, cost)
+        self._slots.append(slot)
+        return slot
+
+    def answer_ready(self, slot: ResponseSlot) -> None:
+        """Called by a slot that was completed: send what can be sent."""
+        if not self.corked and self._slots and self._slots[0] is slot:
+            self.release()
+
+    def release(self) -> None:
+        """Send the finished answers at the front of the row, in one go."""
+        slots = self._slots
+        if not slots or slots[0].answer is None or self.closed:
+            return
+        slot = slots.popleft()
+        answer: Answer = slot.answer  # type: ignore[assignment]  # the line above saw that it is not None
+        cost = slot.cost
+        if answer is CLOSE:
+            self._finish()
+            return
+        if slots and slots[0].answer is not None:
+            parts: list[Part] = []
+            _extend(parts, answer)
+            while slots and slots[0].answer is not None and slots[0].answer is not CLOSE:
+                slot = slots.popleft()
+                cost += slot.cost
+                _extend(parts, slot.answer)
+            answer = parts
+        if (answer and not self._transmit(answer)) or self._unsent_cost:
+            # The answers' own bytes count from now on, until the peer has taken everything.
+            size = _held_bytes(answer)
+            self.in_flight_bytes += size
+            self._budget.used += size
+            self._unsent_cost += cost + size
+        else:
+            self._settle(cost)
+        if slots and slots[0].answer is CLOSE and not self.closed:
+            self.release()
+
+    def _all_transmitted(self) -> None:
+        """Called by the transport when nothing is left unsent."""
+        cost, self._unsent_cost = self._unsent_cost, 0
+        self._settle(cost)
+
+    def _settle(self, cost: int) -> None:
+        if self.closed:
+            return
+        self.in_flight_bytes -= cost
+        self._budget.release(cost)
+        if self.waits_for_room:
+            self._look_for_room()
+        if self.reads_no_more and not self._slots and not self._unsent_cost:
+            self.close()
+
+    # Back-pressure.
+
+    def wait_for_room(self) -> None:
+        """Ask for `_room_again` to be called; only when `has_room` said no."""
+        if not self.waits_for_room:
+            self.waits_for_room = True
+            if self._budget.used >= self._budget.limit:
+                self._budget.call_when_free(self._look_for_room)
+
+    def _look_for_room(self) -> None:
+        if not self.waits_for_room or self.closed:
+            return
+        if self.has_room():
+            self.waits_for_room = False
+            self._room_again()
+        elif self._budget.used >= self._budget.limit:
+            self._budget.call_when_free(self._look_for_room)
+
+    # The end.
+
+    def call_on_close(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called, once, when the connection goes; at once if it has gone."""
+        if self.closed:
+            callback()
+        else:
+            self._close_callbacks.append(callback)
+
+    def stop_reading(self) -> None:
+        """Begin no more requests; those begun are still answered."""
+        self.reads_no_more = True
+
+    def finish(self) -> None:
+        """Begin no more requests, and close once those begun have been answered."""
+        self.reads_no_more = True
+        if self.is_idle:
+            self.close()
+
+    def cut_off(self, reason: str) -> None:
+        """Close at once because of what the peer did, with a log line that names it."""
+        if not self.closed:
+            logger.warning("Closing the connection of %s on %s: %s", self.peer, self.listener_name, reason)
+            self.close()
+
+    def close(self) -> None:
+        """Drop the connection at once; what was not sent is lost. May be called again."""
+        if self.closed:
+            return
+        self.closed = True
+        self.reads_no_more = True
+        self._slots.clear()
+        self._unsent_cost = 0
+        in_flight, self.in_flight_bytes = self.in_flight_bytes, 0
+        self._disconnect()
+        self._budget.release(in_flight)
+        callbacks, self._close_callbacks = self._close_callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def _finish(self) -> None:
+        """The row has come to the slot at which the connection ends."""
+        self._slots.clear()
+        self.reads_no_more = True
+        if not self._unsent_cost:
+            self.close()
+
+
+def _extend(parts: list[Part], answer: Answer | None) -> None:
+    if answer is None:
+        return
+    if isinstance(answer, Sequence) and not isinstance(answer, bytes | bytearray | memoryview):
+        parts.extend(answer)
+    else:
+        parts.append(answer)
+
+
+def _held_bytes(answer: Answer) -> int:
+    """How much memory an answer holds: ranges of files hold none."""
+    if isinstance(answer, bytes | bytearray | memoryview):
+        return len(answer)
+    if isinstance(answer, FileRange):
+        return 0
+    return sum(len(part) for part in answer if not isinstance(part, FileRange))

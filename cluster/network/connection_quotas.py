@@ -1,0 +1,147 @@
+"""How many connections a broker takes: in all, by listener, by address (Kafka's ``max.connections*``).
+
+Over an address's limit a new connection is closed. Over the broker's or a listener's limit nothing more is
+accepted until one leaves. The inter-broker listener, where it is not the only one, is exempt from the
+broker's limit: for a connection that it takes past it, another listener's longest idle one is to go.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+NO_LIMIT: Final = 2**31 - 1
+
+
+class TooManyConnectionsError(Exception):
+    """An address has as many connections as it may.
+
+    Attributes:
+        limit: What it may have.
+    """
+
+    def __init__(self, address: str, limit: int) -> None:
+        super().__init__(f"{address} has {limit} connections, which is its limit")
+        self.limit = limit
+
+
+class QuotaFormatError(ValueError):
+    """``max.connections.per.ip.overrides`` is not ``host:count,host:count``."""
+
+
+def parse_overrides(text: str) -> dict[str, int]:
+    """Read ``max.connections.per.ip.overrides``; names are left to the caller to resolve.
+
+    Raises:
+        QuotaFormatError: an entry has no host, or no count of zero or more.
+    """
+    overrides: dict[str, int] = {}
+    for entry in text.split(","):
+        if not entry.strip():
+            continue
+        host, colon, count = entry.strip().rpartition(":")
+        host = host.strip().removeprefix("[").removesuffix("]")
+        if not colon or not host or not count.strip().isdecimal():
+            raise QuotaFormatError(f"{entry.strip()!r} is not host:count")
+        overrides[host] = int(count)
+    return overrides
+
+
+class ConnectionQuotas:
+    """Counts of connections against their limits, over all listeners of one broker.
+
+    Args:
+        listener_names: The listeners there are.
+        inter_broker_listener: The one that brokers use among themselves, if it is protected.
+        connections_max: ``max.connections``.
+        per_address_max: ``max.connections.per.ip``.
+        per_address_overrides: Limits of single addresses; they win.
+        per_listener_max: ``listener.name.<name>.max.connections``.
+
+    The limits are plain attributes, so that a dynamic configuration can change them; `limits_changed` is to
+    be called afterwards.
+    """
+
+    __slots__ = (
+        "_by_address",
+        "_by_listener",
+        "_inter_broker_listener",
+        "_waiting",
+        "connections_max",
+        "per_address_max",
+        "per_address_overrides",
+        "per_listener_max",
+        "total",
+    )
+
+    def __init__(
+        self,
+        listener_names: tuple[str, ...],
+        *,
+        inter_broker_listener: str | None = None,
+        connections_max: int = NO_LIMIT,
+        per_address_max: int = NO_LIMIT,
+        per_address_overrides: Mapping[str, int] | None = None,
+        per_listener_max: Mapping[str, int] | None = None,
+    ) -> None:
+        self.connections_max = connections_max
+        self.per_address_max = per_address_max
+        self.per_address_overrides = dict(per_address_overrides or {})
+        self.per_listener_max = dict(per_listener_max or {})
+        self.total = 0
+        self._by_address: dict[str, int] = {}
+        self._by_listener = dict.fromkeys(listener_names, 0)
+        self._inter_broker_listener = inter_broker_listener if len(self._by_listener) > 1 else None
+        self._waiting: list[Callable[[], None]] = []
+
+    def count_of(self, address: str) -> int:
+        """How many connections an address has now."""
+        return self._by_address.get(address, 0)
+
+    def has_slot(self, listener_name: str) -> bool:
+        """Whether a listener may accept one more connection."""
+        listener_max = self.per_listener_max.get(listener_name, NO_LIMIT)
+        if self._by_listener.get(listener_name, 0) >= listener_max:
+            return False
+        return listener_name == self._inter_broker_listener or self.total < self.connections_max
+
+    def is_over_total(self, listener_name: str) -> bool:
+        """Whether a connection of another listener has to go for the one that was just taken."""
+        return listener_name == self._inter_broker_listener and self.total > self.connections_max
+
+    def is_protected(self, listener_name: str) -> bool:
+        """Whether a listener's connections are never closed for the sake of others."""
+        return listener_name == self._inter_broker_listener
+
+    def take(self, listener_name: str, address: str) -> None:
+        """Count a connection.
+
+        Raises:
+            TooManyConnectionsError: the address is at its limit; nothing is counted.
+        """
+        count = self._by_address.get(address, 0)
+        limit = self.per_address_overrides.get(address, self.per_address_max)
+        if count >= limit:
+            raise TooManyConnectionsError(address, limit)
+        self._by_address[address] = count + 1
+        self._by_listener[listener_name] = self._by_listener.get(listener_name, 0) + 1
+        self.total += 1
+
+    def give_back(self, listener_name: str, address: str) -> None:
+        """Count a connection out, and wake the listeners that wait for a slot."""
+        count = self._by_address[address]
+        if count == 1:
+            del self._by_address[address]
+        else:
+            self._by_address[address] = count - 1
+        self._by_listener[listener_name] -= 1
+        self.total -= 1
+        self.limits_changed()
+
+    def call_when_slot(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called, once, when a connection has left or a limit has changed."""
+        self._waiting.append(callback)
+
+    def limits_changed(self) -> None:
+        """Wake the listeners that wait for a slot: there may be one."""
+        waiting, self._waiting = self._waiting, []
+        for callback in waiting:
+            callback()

@@ -1,0 +1,363 @@
+"""Every listener of one broker: binding, accepting, cutting off the idle and the slow, stopping.
+
+`bind` takes the ports, so that a taken one is known before the broker registers; peers that come before
+`serve` wait in the kernel's backlog. Each accepted connection is a task in the nursery of `serve`.
+"""
+
+import errno
+import logging
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from cluster.network.buffer_pool import BufferPool
+from cluster.network.byte_budget import ByteBudget
+from cluster.network.connection import IN_FLIGHT_BYTES_MAX
+from cluster.network.connection_quotas import ConnectionQuotas, TooManyConnectionsError
+from cluster.network.endpoints import Endpoint
+from cluster.network.network_counters import NetworkCounters
+from cluster.network.slow_peers import SlowPeers
+from cluster.network.socket_connection import Dispatch, SocketConnection
+
+logger = logging.getLogger(__name__)
+
+ACCEPTS_AT_ONCE: Final = 64
+"""Connections accepted before other tasks get their turn."""
+ACCEPT_RETRY_S: Final = 0.1
+"""How long accepting rests after the process or the host ran out of descriptors or memory."""
+
+_OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_PEER_LEFT: Final = frozenset({errno.ECONNABORTED, errno.EPROTO, errno.EPERM, errno.EINTR})
+
+
+class ListenError(OSError):
+    """An endpoint cannot be bound: the port is taken, or the host is not ours."""
+
+    def __init__(self, endpoint: Endpoint, cause: OSError) -> None:
+        reason = cause.strerror or str(cause)
+        super().__init__(cause.errno, f"cannot listen on {endpoint}: {reason}")
+        self.endpoint = endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkLimits:
+    """The bounds of a broker's connections; the comments name Kafka's settings.
+
+    Attributes:
+        frame_size_max: ``socket.request.max.bytes``.
+        idle_close_s: ``connections.max.idle.ms``, in seconds; zero or less is never.
+        in_flight_bytes_max: The same for one connection, requests begun and answers not yet taken.
+        broker_in_flight_bytes_max: ``queued.max.request.bytes``; zero or less is no bound.
+        slow_frame_s: How long a peer may take for a request before its rate is looked at.
+        slow_rate_min: Bytes a second below which such a peer is cut off.
+        unread_s: How long a peer may take nothing of an answer.
+        send_buffer: ``socket.send.buffer.bytes``; None leaves the kernel's own sizing, which is best.
+        receive_buffer: ``socket.receive.buffer.bytes``; likewise.
+        backlog: ``socket.listen.backlog.size``.
+    """
+
+    frame_size_max: int = 104_857_600
+    idle_close_s: float = 600.0
+    in_flight_bytes_max: int = IN_FLIGHT_BYTES_MAX
+    broker_in_flight_bytes_max: int = 0
+    slow_frame_s: float = 30.0
+    slow_rate_min: int = 1024
+    unread_s: float = 60.0
+    send_buffer: int | None = None
+    receive_buffer: int | None = None
+    backlog: int = 1024
+
+
+class Listeners:
+    """The listeners of one broker.
+
+    Args:
+        endpoints: Where to listen; port 0 takes any free port.
+        dispatch: Begins a request.
+        limits: The bounds.
+        quotas: How many connections are taken; unlimited if None.
+        counters: Where traffic is counted.
+
+    Attributes:
+        counters: The totals.
+        quotas: The counts and limits.
+    """
+
+    def __init__(
+        self,
+        endpoints: Sequence[Endpoint],
+        dispatch: Dispatch,
+        *,
+        limits: NetworkLimits | None = None,
+        quotas: ConnectionQuotas | None = None,
+        counters: NetworkCounters | None = None,
+    ) -> None:
+        self._endpoints = tuple(endpoints)
+        self._dispatch = dispatch
+        self._limits = NetworkLimits() if limits is None else limits
+        names = tuple(endpoint.listener_name for endpoint in endpoints)
+        self.quotas = ConnectionQuotas(names) if quotas is None else quotas
+        self.counters = NetworkCounters() if counters is None else counters
+        self._pool = BufferPool()
+        self._budget = ByteBudget(self._limits.broker_in_flight_bytes_max)
+        self._sockets: list[tuple[Endpoint, socket.socket]] = []
+        self._connections: dict[SocketConnection, None] = {}
+        self._accepting: trio.CancelScope | None = None
+        self._stopping = False
+        self._last_left = trio.Event()
+
+    @property
+    def connections(self) -> Iterator[SocketConnection]:
+        """The connections there are now."""
+        return iter(tuple(self._connections))
+
+    @property
+    def in_flight_bytes(self) -> int:
+        """Bytes of requests and answers in flight, over all connections."""
+        return self._budget.used
+
+    def bind(self) -> None:
+        """Take every port. Does nothing if that was done.
+
+        Raises:
+            ListenError: one cannot be taken; those taken before are given back.
+        """
+        if self._sockets:
+            return
+        try:
+            for endpoint in self._endpoints:
+                self._sockets.append((endpoint, self._listen(endpoint)))
+        except BaseException:
+            self.close()
+            raise
+
+    def bound_port(self, listener_name: str) -> int:
+        """Give the port that a listener has, which tells what port 0 became.
+
+        Raises:
+            KeyError: there is no such listener, or it is not bound.
+        """
+        for endpoint, sock in self._sockets:
+            if endpoint.listener_name == listener_name:
+                port: int = sock.getsockname()[1]
+                return port
+        raise KeyError(listener_name)
+
+    async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Accept and serve until `stop` has done its work, or until cancelled.
+
+        Cancelled or not, every connection and every port is closed afterwards.
+
+        Raises:
+            ListenError: a port cannot be taken.
+        """
+        if self._stopping:
+            task_status.started()
+            return
+        self.bind()
+        try:
+            async with trio.open_nursery() as nursery:
+                with trio.CancelScope() as self._accepting:
+                    async with trio.open_nursery() as acceptors:
+                        for endpoint, sock in self._sockets:
+                            acceptors.start_soon(
+                                self._accept_all, endpoint, sock, nursery, name=f"acceptor of {endpoint}"
+                            )
+                        acceptors.start_soon(self._watch_slow_peers)
+                        task_status.started()
+                self.close()
+        finally:
+            self.close()
+            for connection in tuple(self._connections):
+                connection.close()
+
+    async def stop(self, grace_s: float) -> None:
+        """Accept no more, begin no more requests, and let those begun be answered.
+
+        Args:
+            grace_s: After so many seconds what is still unanswered is dropped.
+
+        Cancelled, it leaves the connections to go on by themselves until they are answered.
+        """
+        self.stop_accepting()
+        for connection in tuple(self._connections):
+            connection.finish()
+        with trio.move_on_after(grace_s):
+            while self._connections:
+                await self._last_left.wait()
+        for connection in tuple(self._connections):
+            connection.close()
+
+    def stop_accepting(self) -> None:
+        """Close the ports; connections stay."""
+        self._stopping = True
+        self.close()
+        if self._accepting is not None:
+            self._accepting.cancel()
+
+    def close(self) -> None:
+        """Give back the ports."""
+        sockets, self._sockets = self._sockets, []
+        for _, sock in sockets:
+            try:
+                trio.lowlevel.notify_closing(sock)
+            except RuntimeError:
+                pass  # outside a trio run nobody waits for it
+            sock.close()
+
+    def _listen(self, endpoint: Endpoint) -> socket.socket:
+        limits = self._limits
+        try:
+            family, address = _resolve(endpoint)
+            sock = socket.socket(family, socket.SOCK_STREAM)
+        except OSError as error:
+            raise ListenError(endpoint, error) from error
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                # An empty host means every address, IPv4 included; a named one means itself.
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if not endpoint.host else 1)
+            if limits.receive_buffer is not None:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.receive_buffer)
+            sock.setblocking(False)
+            sock.bind(address)
+            sock.listen(limits.backlog)
+        except OSError as error:
+            sock.close()
+            raise ListenError(endpoint, error) from error
+        return sock
+
+    async def _accept_all(self, endpoint: Endpoint, sock: socket.socket, nursery: trio.Nursery) -> None:
+        name = endpoint.listener_name
+        exhausted = False
+        while True:
+            await self._wait_slot(name)
+            try:
+                await trio.lowlevel.wait_readable(sock)
+            except trio.ClosedResourceError:
+                return
+            for _ in range(ACCEPTS_AT_ONCE):
+                if not self.quotas.has_slot(name):
+                    break
+                try:
+                    accepted, address = sock.accept()
+                except BlockingIOError:
+                    break
+                except OSError as error:
+                    if error.errno in _PEER_LEFT:
+                        continue
+                    if error.errno not in _OUT_OF_RESOURCES:
+                        raise
+                    if not exhausted:
+                        logger.error(
+                            "%s takes no connections for now: %s", endpoint, os.strerror(error.errno)
+                        )
+                    exhausted = True
+                    await trio.sleep(ACCEPT_RETRY_S)
+                    break
+                if exhausted:
+                    logger.info("%s takes connections again", endpoint)
+                    exhausted = False
+                self._accept(endpoint, accepted, address, nursery)
+
+    async def _wait_slot(self, listener_name: str) -> None:
+        while not self.quotas.has_slot(listener_name):
+            slot = trio.Event()
+            self.quotas.call_when_slot(slot.set)
+            logger.warning("%s has all the connections it may; new ones wait", listener_name)
+            await slot.wait()
+
+    def _accept(
+        self, endpoint: Endpoint, sock: socket.socket, address: tuple[str, int], nursery: trio.Nursery
+    ) -> None:
+        host, port = address[0].removeprefix("::ffff:"), address[1]
+        quotas = self.quotas
+        name = endpoint.listener_name
+        try:
+            quotas.take(name, host)
+        except TooManyConnectionsError as error:
+            logger.warning("Refusing a connection of %s:%d on %s: %s", host, port, name, error)
+            self.counters.rejected += 1
+            sock.close()
+            return
+        limits = self._limits
+        connection = SocketConnection(
+            sock,
+            host,
+            port,
+            name,
+            self._dispatch,
+            pool=self._pool,
+            frame_size_max=limits.frame_size_max,
+            security_protocol=endpoint.security_protocol,
+            budget=self._budget,
+            counters=self.counters,
+            in_flight_bytes_max=limits.in_flight_bytes_max,
+        )
+        self.counters.accepted += 1
+        self._connections[connection] = None
+        connection.call_on_close(lambda: self._left(connection))
+        try:
+            _configure(sock, limits.send_buffer)
+        except OSError as error:
+            logger.debug("%s left before it was served: %s", connection.peer, error)
+            connection.close()
+            return
+        if quotas.is_over_total(name):
+            self._make_room()
+        nursery.start_soon(connection.run, name=f"connection of {connection.peer}")
+
+    def _left(self, connection: SocketConnection) -> None:
+        if self._connections.pop(connection, 0) == 0:
+            return
+        self.quotas.give_back(connection.listener_name, connection.peer_host)
+        if not self._connections:
+            self._last_left.set()
+            self._last_left = trio.Event()
+
+    def _make_room(self) -> None:
+        """Close the longest idle connection of an unprotected listener."""
+        for connection in sorted(self._connections, key=lambda each: each.idle_since):
+            if not self.quotas.is_protected(connection.listener_name):
+                connection.cut_off("the broker has all the connections it may, and another broker came")
+                return
+
+    async def _watch_slow_peers(self) -> None:
+        limits = self._limits
+        watch = SlowPeers(
+            idle_close_s=limits.idle_close_s,
+            slow_frame_s=limits.slow_frame_s,
+            slow_rate_min=limits.slow_rate_min,
+            unread_s=limits.unread_s,
+        )
+        while True:
+            await trio.sleep(watch.interval_s)
+            now = trio.current_time()
+            for connection in tuple(self._connections):
+                reason = watch.judge(connection, now)
+                if reason is not None:
+                    self.counters.cut_off += 1
+                    connection.cut_off(reason)
+
+
+def _resolve(endpoint: Endpoint) -> tuple[socket.AddressFamily, tuple[str, int]]:
+    """Give the address to bind; an empty host is every address, of both families where there is IPv6."""
+    if not endpoint.host:
+        if socket.has_dualstack_ipv6():
+            return socket.AF_INET6, ("::", endpoint.port)
+        return socket.AF_INET, ("0.0.0.0", endpoint.port)
+    found = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, _, _, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
+    return family, (str(address[0]), endpoint.port)
+
+
+def _configure(sock: socket.socket, send_buffer: int | None) -> None:
+    sock.setblocking(False)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if send_buffer is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)

@@ -1,0 +1,73 @@
+"""The place in a connection's row of answers that one request holds.
+
+Requests of a connection are begun in order and finish in any order; their answers leave in the order of the
+requests. Whoever finishes a request calls its slot directly, from the broker's loop: if the slot is the first
+of its connection, the answer is sent at once, together with the finished ones behind it; if not, it waits for
+those before it. There is no task and no event per request.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from wire.file_range import FileRange
+
+if TYPE_CHECKING:
+    from cluster.network.connection import Connection
+
+Part: TypeAlias = bytes | bytearray | memoryview | FileRange
+Answer: TypeAlias = Part | Sequence[Part]
+
+NO_ANSWER: Final[Sequence[Part]] = ()
+"""What a request that gets no answer completes with."""
+CLOSE: Final[Sequence[Part]] = []
+"""Marks, by identity, the slot at which the connection is dropped."""
+
+
+class ResponseSlot:
+    """Where one request's answer goes. Completed exactly once, by `complete`, `skip` or `close`.
+
+    Completing a slot of a connection that has gone away does nothing.
+
+    Attributes:
+        connection: Who asked.
+        cost: The bytes that this request counts for while it is in flight.
+    """
+
+    __slots__ = ("answer", "connection", "cost")
+
+    def __init__(self, connection: "Connection", cost: int) -> None:
+        self.connection = connection
+        self.cost = cost
+        self.answer: Answer | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the answer is known; it may still wait for earlier ones."""
+        return self.answer is not None
+
+    def complete(self, answer: Answer) -> None:
+        """Hand over the whole answer, its length prefix included.
+
+        Args:
+            answer: One bytes-like, or a list of bytes-likes and file ranges that are sent one after the
+                other. It belongs to the connection from now on: mutable parts must not be changed.
+
+        Raises:
+            RuntimeError: the slot was completed before, which is a bug of ours.
+        """
+        if self.answer is not None:
+            raise RuntimeError(f"a request from {self.connection.peer} was answered twice")
+        self.answer = answer
+        self.connection.answer_ready(self)
+
+    def skip(self) -> None:
+        """Finish without an answer: a Produce with acks=0."""
+        self.complete(NO_ANSWER)
+
+    def close(self) -> None:
+        """Finish by dropping the connection after the answers to earlier requests have gone out.
+
+        Later requests are not begun any more.
+        """
+        self.connection.stop_reading()
+        self.complete(CLOSE)

@@ -1,0 +1,1 @@
+"""The data path: leader and follower roles, fetchers, in-sync replicas, high watermark, purgatory."""
