@@ -1,186 +1,314 @@
-"""The configuration of one broker, typed; the attribute of a setting is its key in snake case."""
+"""The configuration of one broker: a file's values, what ZooKeeper holds over them, and the typed result."""
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
+
+from cluster.configuration.catalogue import base_name, broker_settings, dynamic_settings, nearest_name
+from cluster.configuration.errors import ConfigError
+from cluster.configuration.served_values import ServedValues
+from cluster.configuration.setting import Service, Setting, UpdateMode, Value
+from cluster.configuration.synonyms import BROKER_SYNONYMS, TOPIC_DEFAULTS, synonyms_of
+from storage.log_config import LogConfig
+
+logger = logging.getLogger(__name__)
+
+UNLIMITED: Final = (1 << 63) - 1
 
 
-class BrokerConfig:
-    """Every served setting as a typed attribute.
+class ConfigSource(IntEnum):
+    """Where a value comes from; the numbers are DescribeConfigs' own."""
 
-    Values of settings that may change at run time are replaced in place, so code reads `config.x` where it
-    needs x and keeps no copy. Times are in the unit that the name ends in.
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT = 3
+    STATIC = 4
+    DEFAULT = 5
+
+
+class SourcedValue(NamedTuple):
+    """A value as text, under the name and from the source that gave it."""
+
+    name: str
+    text: str | None
+    source: ConfigSource
+
+
+class BrokerConfig(ServedValues):
+    """Every served setting as a typed attribute, and the layers that the values come from.
+
+    Values of settings that may change at run time are replaced in place by `apply_dynamic`, so code reads
+    `config.x` where it needs x and keeps no copy. One loop owns a configuration.
+
+    Args:
+        originals: What the file and the command line give, by name.
+
+    Raises:
+        ConfigError: a value cannot be used, or asks for something that is not served.
     """
-
-    advertised_listeners: str | None
-    auto_create_topics_enable: bool
-    auto_leader_rebalance_enable: bool
-    background_threads: int
-    broker_id: int
-    compression_type: str
-    control_plane_listener_name: str | None
-    delete_topic_enable: bool
-    leader_imbalance_check_interval_seconds: int
-    leader_imbalance_per_broker_percentage: int
-    listeners: str
-    log_dir: str
-    log_dirs: str | None
-    log_flush_interval_messages: int
-    log_flush_interval_ms: int | None
-    log_flush_offset_checkpoint_interval_ms: int
-    log_flush_scheduler_interval_ms: int
-    log_flush_start_offset_checkpoint_interval_ms: int
-    log_retention_bytes: int
-    log_retention_hours: int
-    log_retention_minutes: int | None
-    log_retention_ms: int | None
-    log_roll_hours: int
-    log_roll_jitter_hours: int
-    log_roll_jitter_ms: int | None
-    log_roll_ms: int | None
-    log_segment_bytes: int
-    log_segment_delete_delay_ms: int
-    message_max_bytes: int
-    min_insync_replicas: int
-    num_io_threads: int
-    num_network_threads: int
-    num_recovery_threads_per_data_dir: int
-    num_replica_alter_log_dirs_threads: int | None
-    num_replica_fetchers: int
-    offset_metadata_max_bytes: int
-    offsets_commit_required_acks: int
-    offsets_commit_timeout_ms: int
-    offsets_load_buffer_size: int
-    offsets_retention_check_interval_ms: int
-    offsets_retention_minutes: int
-    offsets_topic_compression_codec: int
-    offsets_topic_num_partitions: int
-    offsets_topic_replication_factor: int
-    offsets_topic_segment_bytes: int
-    queued_max_requests: int
-    replica_fetch_min_bytes: int
-    replica_fetch_wait_max_ms: int
-    replica_high_watermark_checkpoint_interval_ms: int
-    replica_lag_time_max_ms: int
-    replica_socket_receive_buffer_bytes: int
-    replica_socket_timeout_ms: int
-    request_timeout_ms: int
-    socket_receive_buffer_bytes: int
-    socket_request_max_bytes: int
-    socket_send_buffer_bytes: int
-    transaction_max_timeout_ms: int
-    transaction_state_log_load_buffer_size: int
-    transaction_state_log_min_isr: int
-    transaction_state_log_num_partitions: int
-    transaction_state_log_replication_factor: int
-    transaction_state_log_segment_bytes: int
-    transactional_id_expiration_ms: int
-    unclean_leader_election_enable: bool
-    zookeeper_connect: str | None
-    zookeeper_connection_timeout_ms: int | None
-    zookeeper_max_in_flight_requests: int
-    zookeeper_metadata_migration_enable: bool
-    zookeeper_session_timeout_ms: int
-    zookeeper_set_acl: bool
-    broker_id_generation_enable: bool
-    broker_rack: str | None
-    compression_gzip_level: int
-    compression_lz4_level: int
-    compression_zstd_level: int
-    connections_max_idle_ms: int
-    connections_max_reauth_ms: int
-    controlled_shutdown_enable: bool
-    controlled_shutdown_max_retries: int
-    controlled_shutdown_retry_backoff_ms: int
-    controller_socket_timeout_ms: int
-    default_replication_factor: int
-    delete_records_purgatory_purge_interval_requests: int
-    fetch_max_bytes: int
-    fetch_purgatory_purge_interval_requests: int
-    group_coordinator_append_linger_ms: int
-    group_coordinator_rebalance_protocols: tuple[str, ...]
-    group_coordinator_threads: int
-    group_initial_rebalance_delay_ms: int
-    group_max_session_timeout_ms: int
-    group_max_size: int
-    group_min_session_timeout_ms: int
-    inter_broker_listener_name: str | None
-    inter_broker_protocol_version: str
-    log_cleaner_backoff_ms: int
-    log_cleaner_dedupe_buffer_size: int
-    log_cleaner_delete_retention_ms: int
-    log_cleaner_enable: bool
-    log_cleaner_io_buffer_load_factor: float
-    log_cleaner_io_buffer_size: int
-    log_cleaner_io_max_bytes_per_second: float
-    log_cleaner_max_compaction_lag_ms: int
-    log_cleaner_min_cleanable_ratio: float
-    log_cleaner_min_compaction_lag_ms: int
-    log_cleaner_threads: int
-    log_cleanup_policy: tuple[str, ...]
-    log_index_interval_bytes: int
-    log_index_size_max_bytes: int
-    log_local_retention_bytes: int
-    log_local_retention_ms: int
-    log_message_format_version: str
-    log_message_timestamp_after_max_ms: int
-    log_message_timestamp_before_max_ms: int
-    log_message_timestamp_difference_max_ms: int
-    log_message_timestamp_type: str
-    log_preallocate: bool
-    log_retention_check_interval_ms: int
-    max_connection_creation_rate: int
-    max_connections: int
-    max_connections_per_ip: int
-    max_connections_per_ip_overrides: str
-    max_incremental_fetch_session_cache_slots: int
-    max_request_partition_size_limit: int
-    num_partitions: int
-    principal_builder_class: str
-    producer_purgatory_purge_interval_requests: int
-    queued_max_request_bytes: int
-    replica_fetch_backoff_ms: int
-    replica_fetch_max_bytes: int
-    replica_fetch_response_max_bytes: int
-    replica_selector_class: str | None
-    reserved_broker_max_id: int
-    security_inter_broker_protocol: str
-    socket_connection_setup_timeout_max_ms: int
-    socket_connection_setup_timeout_ms: int
-    socket_listen_backlog_size: int
-    zookeeper_clientCnxnSocket: str | None
-    alter_config_policy_class_name: str | None
-    alter_log_dirs_replication_quota_window_num: int
-    alter_log_dirs_replication_quota_window_size_seconds: int
-    authorizer_class_name: str
-    client_quota_callback_class: str | None
-    connection_failed_authentication_delay_ms: int
-    controller_quota_window_num: int
-    controller_quota_window_size_seconds: int
-    create_topic_policy_class_name: str | None
-    listener_security_protocol_map: str
-    log_dir_failure_timeout_ms: int
-    log_message_downconversion_enable: bool
-    producer_id_expiration_ms: int
-    quota_window_num: int
-    quota_window_size_seconds: int
-    replication_quota_window_num: int
-    replication_quota_window_size_seconds: int
-    security_providers: str | None
-    telemetry_max_bytes: int
-    transaction_abort_timed_out_transaction_cleanup_interval_ms: int
-    transaction_partition_verification_enable: bool
-    transaction_remove_expired_transaction_cleanup_interval_ms: int
-    ottla_management_socket: str | None
-    ottla_metrics_port: int
-    log_flush_on_ack: bool
-    log_directories: tuple[Path, ...]
-
-    def on_change(self, callback: Callable[[frozenset[str]], None]) -> None:
-        """Call back with the names of settings whose value has changed, after each dynamic change."""
-        self._callbacks.append(callback)
 
     def __init__(self, originals: Mapping[str, str]) -> None:
         self.originals: Mapping[str, str] = dict(originals)
-        self._callbacks: list[Callable[[frozenset[str]], None]] = []
-        self._values: dict[str, Any] = {}
+        self.dynamic_broker: Mapping[str, str] = {}
+        self.dynamic_default: Mapping[str, str] = {}
+        self._listeners: list[Callable[[frozenset[str]], None]] = []
+        self._values: dict[str, Value] = {}
+        _warn_of_unknown(self.originals)
+        for name, text in self.originals.items():
+            setting = broker_settings().get(base_name(name))
+            if setting is not None:
+                _require_served(setting, name, text)
+        self._set_values(_resolve(self._layers()))
+        _check_together(self)
+
+    @property
+    def log_directories(self) -> tuple[Path, ...]:
+        """The directories of the log, absolute, in the order given."""
+        paths = (Path(part.strip()) for part in self.log_dirs.split(",") if part.strip())
+        return tuple(dict.fromkeys(path.absolute() for path in paths))
+
+    @property
+    def leader_replication_throttled_rate(self) -> int:
+        """How many bytes a second leaders send of throttled replicas; `UNLIMITED` without a throttle."""
+        return self._throttle("leader.replication.throttled.rate")
+
+    @property
+    def follower_replication_throttled_rate(self) -> int:
+        """How many bytes a second followers copy of throttled replicas; `UNLIMITED` without a throttle."""
+        return self._throttle("follower.replication.throttled.rate")
+
+    def value(self, name: str) -> Value:
+        """Give the present value of any broker setting by name."""
+        return self._values[name]
+
+    def log_config_defaults(self) -> LogConfig:
+        """Give what a topic without settings of its own gets, from the present values."""
+        return LogConfig.from_strings(
+            {topic: text_of(self._values[broker]) for topic, broker in TOPIC_DEFAULTS.items()}
+        )
+
+    def sources_of(self, name: str) -> Iterator[SourcedValue]:
+        """Give every text that a setting's value could come from, the one that holds first."""
+        names = synonyms_of(name)
+        for layer, source in self._layers():
+            for synonym in names:
+                if synonym in layer:
+                    yield SourcedValue(synonym, layer[synonym], source)
+        for synonym in names:
+            default = broker_settings()[synonym].default if synonym in broker_settings() else None
+            if default is not None:
+                yield SourcedValue(synonym, default, ConfigSource.DEFAULT)
+
+    def on_change(self, listener: Callable[[frozenset[str]], None]) -> None:
+        """Have a listener told which settings have a new value, after each dynamic change."""
+        self._listeners.append(listener)
+
+    def check_dynamic(self, values: Mapping[str, str], *, per_broker: bool) -> None:
+        """Check values that are about to be stored as dynamic configuration.
+
+        Args:
+            values: The whole dynamic configuration of the broker, or of all brokers.
+            per_broker: Whether they are one broker's; a default of all may not hold a broker's own things.
+
+        Raises:
+            ConfigError: one of them may not change at run time, or has a wrong value.
+        """
+        for name, text in values.items():
+            setting = dynamic_settings().get(name) or broker_settings().get(base_name(name))
+            if setting is None:
+                continue  # a setting of somebody's own is stored, as Kafka does
+            if setting.update is UpdateMode.READ_ONLY:
+                raise ConfigError(
+                    name, setting.shown(text), "no change at run time: it holds from start to stop"
+                )
+            if setting.update is UpdateMode.PER_BROKER and not per_broker:
+                raise ConfigError(
+                    name, setting.shown(text), "a value for one broker: it cannot be a default of all"
+                )
+            _require_served(setting, name, text)
+
+    def apply_dynamic(self, broker: Mapping[str, str], default: Mapping[str, str]) -> frozenset[str]:
+        """Take over the dynamic configuration as ZooKeeper has it, and tell the listeners what changed.
+
+        A value that cannot be used is left out with a warning: whoever stored it did not check it.
+
+        Args:
+            broker: What is stored for this broker.
+            default: What is stored for all brokers.
+
+        Returns:
+            The names of the settings whose value changed.
+        """
+        self.dynamic_broker = _usable(broker)
+        self.dynamic_default = _usable(default)
+        before = self._values
+        self._set_values(_resolve(self._layers()))
+        changed = frozenset(name for name, value in self._values.items() if before.get(name) != value)
+        if changed:
+            for listener in self._listeners:
+                listener(changed)
+        return changed
+
+    def _throttle(self, name: str) -> int:
+        text = self.dynamic_broker.get(name, self.dynamic_default.get(name))
+        return UNLIMITED if text is None else int(text)
+
+    def _layers(self) -> tuple[tuple[Mapping[str, str], ConfigSource], ...]:
+        return (
+            (self.dynamic_broker, ConfigSource.DYNAMIC_BROKER),
+            (self.dynamic_default, ConfigSource.DYNAMIC_DEFAULT),
+            (self.originals, ConfigSource.STATIC),
+        )
+
+    def _set_values(self, values: dict[str, Value]) -> None:
+        self._values = values
+        self.__dict__.update({name.replace(".", "_"): value for name, value in values.items()})
+
+
+def text_of(value: Value) -> str:
+    """Give a value as it would stand in a file."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def _warn_of_unknown(originals: Mapping[str, str]) -> None:
+    for name in originals:
+        if base_name(name) in broker_settings():
+            continue
+        if name in dynamic_settings():
+            raise ConfigError(name, originals[name], "to be set at run time: no file may hold it")
+        near = nearest_name(name)
+        logger.warning("unknown setting %s%s", name, f": did you mean {near}?" if near else "")
+
+
+def _require_served(setting: Setting, name: str, text: str) -> None:
+    value = setting.parse(text)
+    if setting.service is Service.REFUSED and value != setting.default_value and value not in ("", ()):
+        default = setting.default if setting.default else "no value"
+        raise ConfigError(name, setting.shown(text), f"{default} ({setting.reason})")
+
+
+def _usable(values: Mapping[str, str]) -> dict[str, str]:
+    usable = {}
+    for name, text in values.items():
+        setting = dynamic_settings().get(name) or broker_settings().get(base_name(name))
+        try:
+            if setting is not None:
+                _require_served(setting, name, text)
+        except ConfigError as error:
+            logger.warning("a dynamic setting is left out: %s", error)
+        else:
+            usable[name] = text
+    return usable
+
+
+def _resolve(layers: tuple[tuple[Mapping[str, str], ConfigSource], ...]) -> dict[str, Value]:
+    """Give every setting its value: the strongest layer's, then its default, then its synonyms'."""
+    values: dict[str, Value] = {}
+    for name, setting in broker_settings().items():
+        text = next((layer[name] for layer, _ in layers if name in layer), setting.default)
+        values[name] = None if text is None else setting.parse(text)
+    for name, sources in BROKER_SYNONYMS.items():
+        if values[name] is None:
+            values[name] = next(
+                (
+                    _scaled(values[source.name], source.factor)
+                    for source in sources
+                    if values[source.name] is not None
+                ),
+                None,
+            )
+    if values["broker.id"] == -1:
+        values["broker.id"] = values["node.id"]
+    return values
+
+
+def _scaled(value: Value, factor: int) -> Value:
+    if factor == 1 or not isinstance(value, int):
+        return value
+    return -1 if value < 0 else value * factor  # a negative time means no limit in every unit
+
+
+def _check_together(config: BrokerConfig) -> None:
+    """Check what a table cannot: values that are needed, and values that must fit each other."""
+    values: Any = config
+    if not values.zookeeper_connect:
+        raise ConfigError("zookeeper.connect", None, "the ZooKeeper servers, as host:port,host:port")
+    if not config.log_directories:
+        raise ConfigError("log.dirs", config.log_dirs, "at least one directory")
+    _check_identity(config)
+    rules = (
+        (config.log_retention_ms != 0, "log.retention.ms", "at least 1, or -1 for no limit"),
+        (config.log_roll_ms >= 1, "log.roll.ms", "at least 1"),
+        (
+            config.replica_fetch_wait_max_ms <= config.replica_lag_time_max_ms,
+            "replica.fetch.wait.max.ms",
+            "at most replica.lag.time.max.ms, or idle followers leave the in-sync replicas",
+        ),
+        (
+            config.replica_fetch_wait_max_ms <= config.replica_socket_timeout_ms,
+            "replica.fetch.wait.max.ms",
+            "at most replica.socket.timeout.ms",
+        ),
+        (
+            -1 <= config.offsets_commit_required_acks <= config.offsets_topic_replication_factor,
+            "offsets.commit.required.acks",
+            "-1 to offsets.topic.replication.factor",
+        ),
+        (
+            config.queued_max_request_bytes <= 0
+            or config.queued_max_request_bytes >= config.socket_request_max_bytes,
+            "queued.max.request.bytes",
+            "at least socket.request.max.bytes",
+        ),
+        (
+            config.max_connections_per_ip > 0 or bool(config.max_connections_per_ip_overrides),
+            "max.connections.per.ip",
+            "at least 1 where max.connections.per.ip.overrides is empty",
+        ),
+        (
+            config.group_min_session_timeout_ms <= config.group_max_session_timeout_ms,
+            "group.min.session.timeout.ms",
+            "at most group.max.session.timeout.ms",
+        ),
+        (
+            "inter.broker.listener.name" not in config.originals
+            or "security.inter.broker.protocol" not in config.originals,
+            "inter.broker.listener.name",
+            "no value where security.inter.broker.protocol has one",
+        ),
+        (
+            _is_spoken(config.inter_broker_protocol_version),
+            "inter.broker.protocol.version",
+            "3.0 to 3.9",
+        ),
+    )
+    for holds, name, expected in rules:
+        if not holds:
+            raise ConfigError(name, text_of(config.value(name)), expected)
+
+
+def _check_identity(config: BrokerConfig) -> None:
+    given = {name: config.originals[name] for name in ("broker.id", "node.id") if name in config.originals}
+    if len(set(given.values())) > 1:
+        raise ConfigError(
+            "node.id", given["node.id"], f"the value of broker.id, which is {given['broker.id']}"
+        )
+    name = next(iter(given), "broker.id")
+    if config.broker_id_generation_enable:
+        if not -1 <= config.broker_id <= config.reserved_broker_max_id:
+            raise ConfigError(
+                name,
+                config.broker_id,
+                f"0 to {config.reserved_broker_max_id} (reserved.broker.max.id), or -1",
+            )
+    elif config.broker_id < 0:
+        raise ConfigError(name, config.broker_id, "at least 0 where broker.id.generation.enable is false")
+
+
+def _is_spoken(release: str) -> bool:
+    major, minor = release.split("-")[0].split(".")[:2]
+    return major == "3" and int(minor) <= 9

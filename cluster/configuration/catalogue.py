@@ -1,0 +1,56 @@
+"""Every setting that is known, by name, and what is made of a name that is not."""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Final
+
+from cluster.configuration.setting import Setting, read_table
+from cluster.configuration.tables import (
+    administration,
+    coordination,
+    dynamic,
+    log,
+    network,
+    own,
+    replication,
+    topic,
+    unserved,
+)
+
+_LISTENER_PREFIX: Final = re.compile(r"listener\.name\.[^.]+\.(?:[^.]+\.(?=sasl\.|connections\.))?")
+
+
+@cache
+def broker_settings() -> Mapping[str, Setting]:
+    """Give every setting that a broker's file may hold, by name."""
+    tables = (network, log, replication, coordination, administration, own, unserved)
+    return {setting.name: setting for table in tables for setting in read_table(table.TABLE)}
+
+
+@cache
+def dynamic_settings() -> Mapping[str, Setting]:
+    """Give the broker settings that are held in ZooKeeper only, by name."""
+    return {setting.name: setting for setting in read_table(dynamic.TABLE)}
+
+
+@cache
+def topic_settings() -> Mapping[str, Setting]:
+    """Give every setting of a topic, by name."""
+    return {setting.name: setting for setting in read_table(topic.TABLE)}
+
+
+def base_name(name: str) -> str:
+    """Give the setting that a listener's own one overrides: `listener.name.x.max.connections` the last part.
+
+    A name without a listener's prefix is its own base.
+    """
+    return _LISTENER_PREFIX.sub("", name, count=1)
+
+
+def nearest_name(name: str) -> str | None:
+    """Give the known broker setting that an unknown name is most like, or None where nothing is near."""
+    from difflib import get_close_matches  # only where a name is wrong: it costs start-up time
+
+    matches = get_close_matches(name, broker_settings(), n=1, cutoff=0.75)
+    return matches[0] if matches else None

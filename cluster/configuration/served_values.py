@@ -1,0 +1,145 @@
+"""The types of the served settings of a broker, by attribute: what mypy knows of a configuration."""
+
+from wire.types import BrokerId
+
+
+class ServedValues:
+    """Every served setting as a typed attribute; a test holds this against the tables.
+
+    The attribute of a setting is its name in snake case. Times are in the unit that the name ends in.
+    """
+
+    listeners: str
+    advertised_listeners: str
+    listener_security_protocol_map: str
+    inter_broker_listener_name: str | None
+    security_inter_broker_protocol: str
+    socket_send_buffer_bytes: int
+    socket_receive_buffer_bytes: int
+    socket_request_max_bytes: int
+    socket_listen_backlog_size: int
+    socket_connection_setup_timeout_ms: int
+    connections_max_idle_ms: int
+    max_connections: int
+    max_connections_per_ip: int
+    max_connections_per_ip_overrides: str
+    max_connection_creation_rate: int
+    queued_max_request_bytes: int
+    request_timeout_ms: int
+    max_request_partition_size_limit: int
+    log_dir: str
+    log_dirs: str
+    num_recovery_threads_per_data_dir: int
+    num_partitions: int
+    default_replication_factor: int
+    auto_create_topics_enable: bool
+    delete_topic_enable: bool
+    message_max_bytes: int
+    min_insync_replicas: int
+    compression_type: str
+    compression_gzip_level: int
+    compression_lz4_level: int
+    compression_zstd_level: int
+    log_segment_bytes: int
+    log_roll_ms: int
+    log_roll_hours: int
+    log_roll_jitter_ms: int
+    log_roll_jitter_hours: int
+    log_retention_ms: int
+    log_retention_minutes: int | None
+    log_retention_hours: int
+    log_retention_bytes: int
+    log_retention_check_interval_ms: int
+    log_cleanup_policy: tuple[str, ...]
+    log_index_interval_bytes: int
+    log_index_size_max_bytes: int
+    log_segment_delete_delay_ms: int
+    log_preallocate: bool
+    log_flush_interval_messages: int
+    log_flush_interval_ms: int
+    log_flush_scheduler_interval_ms: int
+    log_flush_offset_checkpoint_interval_ms: int
+    log_flush_start_offset_checkpoint_interval_ms: int
+    log_message_timestamp_type: str
+    log_message_timestamp_difference_max_ms: int
+    log_message_timestamp_before_max_ms: int
+    log_message_timestamp_after_max_ms: int
+    log_message_downconversion_enable: bool
+    log_cleaner_enable: bool
+    log_cleaner_threads: int
+    log_cleaner_backoff_ms: int
+    log_cleaner_dedupe_buffer_size: int
+    log_cleaner_io_buffer_size: int
+    log_cleaner_io_buffer_load_factor: float
+    log_cleaner_io_max_bytes_per_second: float
+    log_cleaner_min_cleanable_ratio: float
+    log_cleaner_delete_retention_ms: int
+    log_cleaner_min_compaction_lag_ms: int
+    log_cleaner_max_compaction_lag_ms: int
+    producer_id_expiration_ms: int
+    broker_id: BrokerId
+    node_id: int
+    broker_id_generation_enable: bool
+    reserved_broker_max_id: int
+    broker_rack: str | None
+    inter_broker_protocol_version: str
+    num_replica_fetchers: int
+    replica_fetch_min_bytes: int
+    replica_fetch_wait_max_ms: int
+    replica_fetch_max_bytes: int
+    replica_fetch_response_max_bytes: int
+    replica_fetch_backoff_ms: int
+    replica_lag_time_max_ms: int
+    replica_socket_timeout_ms: int
+    replica_high_watermark_checkpoint_interval_ms: int
+    replica_selector_class: str | None
+    unclean_leader_election_enable: bool
+    auto_leader_rebalance_enable: bool
+    leader_imbalance_check_interval_seconds: int
+    leader_imbalance_per_broker_percentage: int
+    controlled_shutdown_enable: bool
+    controlled_shutdown_max_retries: int
+    controlled_shutdown_retry_backoff_ms: int
+    controller_socket_timeout_ms: int
+    fetch_max_bytes: int
+    max_incremental_fetch_session_cache_slots: int
+    zookeeper_connect: str
+    zookeeper_connection_timeout_ms: int
+    zookeeper_session_timeout_ms: int
+    zookeeper_max_in_flight_requests: int
+    group_min_session_timeout_ms: int
+    group_max_session_timeout_ms: int
+    group_initial_rebalance_delay_ms: int
+    group_max_size: int
+    offset_metadata_max_bytes: int
+    offsets_load_buffer_size: int
+    offsets_retention_minutes: int
+    offsets_retention_check_interval_ms: int
+    offsets_topic_num_partitions: int
+    offsets_topic_replication_factor: int
+    offsets_topic_segment_bytes: int
+    offsets_topic_compression_codec: int
+    offsets_commit_timeout_ms: int
+    offsets_commit_required_acks: int
+    transactional_id_expiration_ms: int
+    transaction_max_timeout_ms: int
+    transaction_state_log_num_partitions: int
+    transaction_state_log_replication_factor: int
+    transaction_state_log_min_isr: int
+    transaction_state_log_segment_bytes: int
+    transaction_state_log_load_buffer_size: int
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int
+    transaction_remove_expired_transaction_cleanup_interval_ms: int
+    transaction_partition_verification_enable: bool
+    quota_window_num: int
+    quota_window_size_seconds: int
+    replication_quota_window_num: int
+    replication_quota_window_size_seconds: int
+    alter_log_dirs_replication_quota_window_num: int
+    alter_log_dirs_replication_quota_window_size_seconds: int
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
+    log_flush_on_ack: bool
+    ottla_management_socket: str | None
+    ottla_metrics_port: int
+    ottla_session_reattach: bool
