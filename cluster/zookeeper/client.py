@@ -261,8 +261,13 @@ class ZooKeeper(Protocol):
         """
         ...
 
-    async def get_many(self, paths: Sequence[str]) -> list[tuple[bytes, Stat] | None]:
-        """Read many nodes in overlapping requests: one result per path, ``None`` where there is no node."""
+    async def get_many(
+        self, paths: Sequence[str], watch: Watcher | None = None
+    ) -> list[tuple[bytes, Stat] | None]:
+        """Read many nodes in overlapping requests: one result per path, ``None`` where there is no node.
+
+        A watch is left on each node that exists.
+        """
         ...
 
     async def exists(self, path: str, watch: Watcher | None = None) -> Stat | None:

@@ -1,0 +1,73 @@
+"""The controller's fence: each write carries the `/controller_epoch` version it was elected at."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cluster.zookeeper.client import (
+    CheckVersion,
+    ConnectionLossError,
+    MultiResult,
+    Operation,
+    OperationResult,
+    ZooKeeper,
+    ZooKeeperError,
+)
+from cluster.zookeeper.znodes import ControllerEpochZnode
+from wire.types import ControllerEpoch, ZkVersion
+
+
+class ControllerMovedError(Exception):
+    """Another broker was elected controller since: nothing was written, resign."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerFence:
+    """What an election won, and what every write of that controller carries.
+
+    Attributes:
+        epoch: The controller epoch.
+        epoch_version: The version of `/controller_epoch` as this controller wrote it.
+    """
+
+    epoch: ControllerEpoch
+    epoch_version: ZkVersion
+
+    async def write(self, zookeeper: ZooKeeper, operations: Sequence[Operation]) -> MultiResult:
+        """Do all operations as one transaction behind the fence.
+
+        Returns:
+            The results of the operations, the fence's own left out.
+
+        Raises:
+            ControllerMovedError: another controller was elected; nothing was written.
+            ConnectionLossError: whether it was written is unknown.
+        """
+        return self._unwrap(await zookeeper.multi([self._check(), *operations]))
+
+    async def write_many(
+        self, zookeeper: ZooKeeper, transactions: Sequence[Sequence[Operation]]
+    ) -> list[MultiResult | ConnectionLossError]:
+        """Do many transactions in overlapping requests, each behind the fence by itself.
+
+        Raises:
+            ControllerMovedError: another controller was elected; some may have been written before it was.
+        """
+        check = self._check()
+        results = await zookeeper.multi_many([[check, *operations] for operations in transactions])
+        return [
+            result if isinstance(result, ConnectionLossError) else self._unwrap(result) for result in results
+        ]
+
+    def _check(self) -> CheckVersion:
+        return CheckVersion(ControllerEpochZnode.PATH, self.epoch_version)
+
+    def _unwrap(self, result: MultiResult) -> MultiResult:
+        failure = result.failure
+        if failure is not None and failure[0] == 0:
+            raise ControllerMovedError(f"controller epoch {self.epoch} is over") from failure[1]
+        return MultiResult(result.results[1:])
+
+
+def result_error(result: OperationResult) -> ZooKeeperError | None:
+    """Give an operation's error, ``None`` where it was done."""
+    return result if isinstance(result, ZooKeeperError) else None
