@@ -1,7 +1,7 @@
 """What the suites share: a three-broker cluster, Apache Kafka's jars, and the Java that runs them.
 
-`OTTLA_TEST_BOOTSTRAP` points the compat suites at another cluster instead, such as three brokers of Apache Kafka: that
-is how the tests themselves are checked.
+`OTTLA_TEST_BOOTSTRAP` points the compat suites at another cluster instead, such as three brokers of Apache
+Kafka: that is how the tests themselves are checked.
 """
 
 import os
@@ -40,7 +40,7 @@ class Topics:
         self.wait_served([TopicPartition(name, p) for name in names for p in range(partitions)])
 
     def wait_served(self, partitions: Sequence[TopicPartition]) -> None:
-        """Ask for the end of each partition until its leader answers: only then is acks=0 sure to reach a log."""
+        """Ask for the end of each partition until its leader answers: only then does acks=0 reach a log."""
         waiting = list(partitions)
         for _attempt in range(1000):
             asked = self._admin.list_offsets({p: OffsetSpec.latest() for p in waiting}, request_timeout=10)

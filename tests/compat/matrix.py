@@ -1,8 +1,8 @@
-"""What every foreign client is asked to do: the same records through each way of producing, read back by hand.
+"""What every foreign client is asked to do: produce the same records in each way, read them back by hand.
 
-A combination is one way to produce (acks, compression, idempotence). Each gets a topic of three partitions on three
-replicas; its records carry keys, values, headers and timestamps that can be recomputed, so that what is read back is
-compared in full: order, content, offsets and the answer to a search by time.
+A combination is one way to produce (acks, compression, idempotence). Each gets a topic of three partitions on
+three replicas; its records carry keys, values, headers and timestamps that can be recomputed, so that what is
+read back is compared in full: order, content, offsets and the answer to a search by time.
 """
 
 import os
@@ -55,7 +55,7 @@ class Sent:
 def records(*, headers: bool = True) -> list[Sent]:
     """Give the records of a combination in the order of sending, round-robin over the partitions.
 
-    Every eleventh has a null value, every seventh of the others no key; lengths vary from a few bytes to some 2 KiB.
+    Every eleventh has a null value, every seventh of the others no key; a value has up to some 2 KiB.
     """
     out = []
     for index in range(RECORDS_PER_PARTITION):
@@ -103,7 +103,7 @@ def check_all(sent: Iterable[Sent], read: Iterable[Read]) -> None:
 
 
 def time_searches() -> Mapping[int, int | None]:
-    """Give searches by time and the offset each must find in every partition; None: beyond the last record."""
+    """Give searches by time and the offset each must find in every partition; None: past the last."""
     middle = RECORDS_PER_PARTITION // 2
     return {
         FIRST_TIMESTAMP_MS: 0,

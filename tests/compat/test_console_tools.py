@@ -1,4 +1,4 @@
-"""Apache Kafka's command-line tools against the cluster: topics, console producer and consumer, offsets, versions."""
+"""Apache Kafka's command-line tools against the cluster."""
 
 import subprocess
 
