@@ -1,0 +1,162 @@
+"""A channel to each broker: first in, first out, one request at a time, sent again until the broker leaves.
+
+What a broker may rely on: of two requests it hears the earlier first, and it hears each at least once while
+it is registered. What follows for brokers: they compare epochs, because "at least once" may mean twice.
+
+What we rely on: a request is put into the channel only after what it announces is durable. And nothing leaves
+while the session is not known to live: a controller that was suspended (SIGSTOP, a frozen virtual machine)
+wakes up with its channels full of decisions that another controller has overruled meanwhile.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from cluster.network.broker_client import BrokerChannel
+from cluster.zookeeper.znodes import BrokerRegistration
+from wire.errors import RemoteProtocolError
+from wire.messages.leader_and_isr import LeaderAndIsrRequest
+from wire.messages.stop_replica import StopReplicaRequest
+from wire.messages.update_metadata import UpdateMetadataRequest
+from wire.schema import Response
+from wire.types import BrokerId
+
+logger = logging.getLogger(__name__)
+
+RETRY_BACKOFF_S: Final = 0.1
+MAX_QUEUED_REQUESTS: Final = 100_000
+"""Per broker. Reaching it means that a broker has been registered but deaf for hours: we give up."""
+
+ControlMessage = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRequest:
+    """A request to a broker, and the version it is sent in."""
+
+    message: ControlMessage
+    version: int
+
+
+OpenChannel = Callable[[BrokerRegistration], BrokerChannel]
+OnAnswer = Callable[[BrokerRegistration, ControlRequest, Response], None]
+
+
+class _Channel:
+    """The queue and the sender of one life of one broker."""
+
+    def __init__(self, registration: BrokerRegistration, connection: BrokerChannel) -> None:
+        self.registration = registration
+        self.connection = connection
+        self.queue: deque[ControlRequest] = deque()
+        self.scope = trio.CancelScope()
+        self._filled = trio.Event()
+
+    def put(self, request: ControlRequest) -> None:
+        if len(self.queue) >= MAX_QUEUED_REQUESTS:
+            raise RuntimeError(f"broker {self.registration.broker_id} does not take its requests")
+        self.queue.append(request)
+        self._filled.set()
+
+    async def wait_first(self) -> ControlRequest:
+        while not self.queue:
+            self._filled = trio.Event()
+            await self._filled.wait()
+        return self.queue[0]
+
+
+class Channels:
+    """The channels of one controller to all registered brokers."""
+
+    def __init__(
+        self,
+        open_channel: OpenChannel,
+        *,
+        may_send: Callable[[], bool],
+        on_answer: OnAnswer,
+    ) -> None:
+        """Prepare channels; ``start`` gives them a place to run.
+
+        Args:
+            open_channel: Makes the connection to a broker.
+            may_send: Whether this controller is known to hold its session; asked before each sending.
+            on_answer: Hears each answer, in the order of the requests of its broker.
+        """
+        self._open_channel = open_channel
+        self._may_send = may_send
+        self._on_answer = on_answer
+        self._channels: dict[BrokerId, _Channel] = {}
+        self._nursery: trio.Nursery | None = None
+
+    def start(self, nursery: trio.Nursery) -> None:
+        """Have senders run in ``nursery``."""
+        self._nursery = nursery
+
+    def open(self, registration: BrokerRegistration) -> None:
+        """Open the channel to a broker that registered; one to an earlier life of it is closed first."""
+        if self._nursery is None:
+            raise RuntimeError("channels are opened only while the controller runs")
+        self.close(registration.broker_id)
+        channel = _Channel(registration, self._open_channel(registration))
+        self._channels[registration.broker_id] = channel
+        self._nursery.start_soon(
+            self._send_all, channel, name=f"controller channel to broker {registration.broker_id}"
+        )
+
+    def close(self, broker_id: BrokerId) -> None:
+        """Close the channel to a broker that left; what it has not heard is dropped."""
+        channel = self._channels.pop(broker_id, None)
+        if channel is not None:
+            channel.queue.clear()
+            channel.scope.cancel()
+
+    def close_all(self) -> None:
+        """Close every channel: we are the controller no longer."""
+        for broker_id in list(self._channels):
+            self.close(broker_id)
+
+    def put(self, broker_id: BrokerId, request: ControlRequest) -> None:
+        """Queue a request; to a broker without a channel it is dropped, for that broker is gone."""
+        channel = self._channels.get(broker_id)
+        if channel is None:
+            message = type(request.message).__name__
+            logger.warning("broker %d is gone, it does not hear %s", broker_id, message)
+            return
+        channel.put(request)
+
+    def backlog(self) -> dict[BrokerId, int]:
+        """Give the number of requests that wait, by broker."""
+        return {broker_id: len(channel.queue) for broker_id, channel in self._channels.items()}
+
+    async def _send_all(self, channel: _Channel) -> None:
+        try:
+            with channel.scope:
+                while True:
+                    request = await channel.wait_first()
+                    response = await self._send(channel, request)
+                    channel.queue.popleft()
+                    self._on_answer(channel.registration, request, response)
+        finally:
+            channel.connection.close()
+
+    async def _send(self, channel: _Channel, request: ControlRequest) -> Response:
+        """Send until it is answered."""
+        failures = 0
+        while True:
+            if self._may_send():
+                try:
+                    response: Response = await channel.connection.request(request.message, request.version)
+                except (OSError, RemoteProtocolError) as error:
+                    channel.connection.close()
+                    failures += 1
+                    if failures == 1:
+                        logger.warning(
+                            "broker %d cannot be reached: %s", channel.registration.broker_id, error
+                        )
+                else:
+                    return response
+            await trio.sleep(RETRY_BACKOFF_S)

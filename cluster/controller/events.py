@@ -1,0 +1,151 @@
+"""What the controller reacts to. Every event is a plain value: the queue can be printed, compared and
+replayed.
+
+An event that comes from ZooKeeper says "look again" and carries no news; two equal ones in the queue are one.
+"""
+
+from dataclasses import dataclass
+
+from wire.errors import Error
+from wire.messages.leader_and_isr import LeaderAndIsrResponse
+from wire.types import BrokerEpoch, BrokerId, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerChanged:
+    """``/controller`` appeared, changed or went: see who it is, and stand for election if nobody is."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionExpired:
+    """Our session is over: whoever we were, we are the controller no longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionResumed:
+    """The session lives after an interruption: every watch is gone: look at everything again."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokersChanged:
+    """Brokers registered or went."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerModified:
+    """A broker changed what it registered, its listeners for one."""
+
+    broker_id: BrokerId
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsChanged:
+    """Topics were created or removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsChanged:
+    """The assignment of a topic was written."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeletionsChanged:
+    """Topics were marked for deletion."""
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChangesNotified:
+    """Leaders wrote their ISR and say so."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirectoryFailed:
+    """A broker says that a log directory of it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentsRequested:
+    """``/admin/reassign_partitions`` was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredElectionRequested:
+    """``/admin/preferred_replica_election`` was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class UncleanElectionEnabled:
+    """``unclean.leader.election.enable`` was switched on.
+
+    Attributes:
+        topic: For this topic; ``None`` for all.
+    """
+
+    topic: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceDue:
+    """It is time to see whether leaders should go back to their preferred brokers."""
+
+
+@dataclass(frozen=True)
+class LeaderAndIsrAnswered:
+    """A broker answered a LeaderAndIsr request."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    response: LeaderAndIsrResponse
+
+    __hash__ = object.__hash__
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionAnswered:
+    """A broker answered a StopReplica request that told it to delete replicas.
+
+    Attributes:
+        broker_id: The broker.
+        broker_epoch: Which life of it was asked.
+        errors: By partition that it was to delete.
+    """
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    errors: tuple[tuple[TopicPartition, Error], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CallReceived:
+    """Somebody called an API that only the active controller serves.
+
+    Attributes:
+        ticket: Names the caller, who waits for the outcome.
+        call: What is asked (``cluster.controller.calls``).
+    """
+
+    ticket: int
+    call: object
+
+
+ControllerEvent = (
+    ControllerChanged
+    | SessionExpired
+    | SessionResumed
+    | BrokersChanged
+    | BrokerModified
+    | TopicsChanged
+    | PartitionsChanged
+    | TopicDeletionsChanged
+    | IsrChangesNotified
+    | LogDirectoryFailed
+    | ReassignmentsRequested
+    | PreferredElectionRequested
+    | UncleanElectionEnabled
+    | RebalanceDue
+    | LeaderAndIsrAnswered
+    | DeletionAnswered
+    | CallReceived
+)

@@ -1,0 +1,84 @@
+"""What the controller asks of a broker's configuration, and which request versions follow from it."""
+
+import re
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+_VERSION: Final = re.compile(r"(\d+)\.(\d+)(?:\.\d+)?(?:-IV\d+)?")
+OLDEST_PROTOCOL: Final = (3, 0)
+NEWEST_PROTOCOL: Final = (3, 9)
+
+
+class ControllerSettings(Protocol):
+    """The settings of a broker that its controller reads; each is read when it is used, for it may change."""
+
+    @property
+    def auto_leader_rebalance_enable(self) -> bool:
+        """Whether leaders go back to their preferred brokers by themselves."""
+        ...
+
+    @property
+    def leader_imbalance_check_interval_seconds(self) -> int:
+        """How often that is looked at."""
+        ...
+
+    @property
+    def leader_imbalance_per_broker_percentage(self) -> int:
+        """How many of a broker's partitions may be led elsewhere before its leaders move back."""
+        ...
+
+    @property
+    def delete_topic_enable(self) -> bool:
+        """Whether topics can be deleted."""
+        ...
+
+    @property
+    def unclean_leader_election_enable(self) -> bool:
+        """Whether a replica that is not in sync may lead where no other is left; topics can override it."""
+        ...
+
+    @property
+    def inter_broker_listener_name(self) -> str | None:
+        """The listener on which brokers talk to each other."""
+        ...
+
+    @property
+    def security_inter_broker_protocol(self) -> str:
+        """The name of that listener where no other is given."""
+        ...
+
+    @property
+    def inter_broker_protocol_version(self) -> str:
+        """What every broker of the cluster understands, ``3.0`` to ``3.9``."""
+        ...
+
+
+def inter_broker_listener(settings: ControllerSettings) -> str:
+    """Give the name of the listener on which brokers talk to each other, in upper case."""
+    return (settings.inter_broker_listener_name or settings.security_inter_broker_protocol).upper()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestVersions:
+    """The versions of the controller's requests; brokers do not negotiate them."""
+
+    leader_and_isr: int
+    update_metadata: int
+    stop_replica: int
+
+    @classmethod
+    def for_protocol(cls, inter_broker_protocol_version: str) -> "RequestVersions":
+        """Give the versions that belong to an ``inter.broker.protocol.version``.
+
+        Raises:
+            ValueError: the version is not one of 3.0 to 3.9.
+        """
+        match = _VERSION.fullmatch(inter_broker_protocol_version.strip())
+        release = (int(match[1]), int(match[2])) if match else None
+        if release is None or not OLDEST_PROTOCOL <= release <= NEWEST_PROTOCOL:
+            raise ValueError(
+                f"inter.broker.protocol.version {inter_broker_protocol_version!r}: only 3.0 to 3.9 are served"
+            )
+        if release >= (3, 4):
+            return cls(leader_and_isr=7, update_metadata=8, stop_replica=4)
+        return cls(leader_and_isr=6 if release >= (3, 2) else 5, update_metadata=7, stop_replica=3)
