@@ -1,1 +1,1 @@
-"""Kafka's bytes, without I/O: primitives, message schemas as data, compiled codecs, record batches, errors."""
+"""Kafka's bytes, without I/O: message schemas as data, compiled codecs, frames, record batches, errors."""

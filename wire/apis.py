@@ -231,4 +231,4 @@ _APIS = (
 )
 
 API_TABLE: Final[Mapping[int, Api]] = MappingProxyType({api.key: api for api in _APIS})
-"""The APIs that Kafka 3.9 serves on a ZooKeeper-mode broker, by key; which *we* serve is the handlers' affair."""
+"""The APIs that Kafka 3.9 serves on a ZooKeeper-mode broker, by key. Which we serve, the handlers say."""
