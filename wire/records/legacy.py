@@ -179,7 +179,12 @@ def message_records(message: LegacyMessage, *, limit: int = DECOMPRESSED_SIZE_MA
     if not inner:
         raise CorruptRecordError("a compressed message set without messages")
     records: list[Record] = []
-    shift = message.offset - inner[-1].offset if message.magic > 0 else 0
+    # Some producers (kafka-python, old librdkafka) leave the wrapper's offset at 0.
+    shift = message.offset - inner[-1].offset if message.magic > 0 and message.offset else 0
+    if shift < 0:
+        raise CorruptRecordError(
+            f"a compressed message set at {message.offset} whose last message is {inner[-1].offset}"
+        )
     for entry in inner:
         if entry.magic != message.magic:
             raise CorruptRecordError(f"a message of magic {entry.magic} in a set of magic {message.magic}")
