@@ -96,6 +96,10 @@ class ConnectionQuotas:
         """How many connections an address has now."""
         return self._by_address.get(address, 0)
 
+    def counts_by_listener(self) -> dict[tuple[str, ...], float]:
+        """Give how many connections each listener has now, as the metrics want it."""
+        return {(name,): count for name, count in self._by_listener.items()}
+
     def has_slot(self, listener_name: str) -> bool:
         """Whether a listener may accept one more connection."""
         listener_max = self.per_listener_max.get(listener_name, NO_LIMIT)

@@ -14,6 +14,7 @@ from typing import Final
 
 import trio
 
+from cluster.metrics.catalogue import BrokerMetrics
 from cluster.network.buffer_pool import BufferPool
 from cluster.network.byte_budget import ByteBudget
 from cluster.network.connection import IN_FLIGHT_BYTES_MAX
@@ -119,6 +120,18 @@ class Listeners:
     def in_flight_bytes(self) -> int:
         """Bytes of requests and answers in flight, over all connections."""
         return self._budget.used
+
+    def add_probes(self, metrics: BrokerMetrics) -> None:
+        """Have the metrics show the listeners' counts."""
+        counters = self.counters
+        prefix = "kafka_network_socketserver_"
+        metrics.probe(prefix + "connectioncount", self.quotas.counts_by_listener)
+        metrics.probe(prefix + "connectionsaccepted", lambda: counters.accepted)
+        metrics.probe(prefix + "connectionsrejected", lambda: counters.rejected)
+        metrics.probe(prefix + "connectionscutoff", lambda: counters.cut_off)
+        metrics.probe(prefix + "receivedbytes", lambda: counters.received_bytes)
+        metrics.probe(prefix + "sentbytes", lambda: counters.sent_bytes)
+        metrics.probe("kafka_network_requestchannel_inflightbytes", lambda: self._budget.used)
 
     def bind(self) -> None:
         """Take every port. Does nothing if that was done.

@@ -1,0 +1,194 @@
+"""The metrics that a broker declares: each once, here, with what it tells.
+
+The parts of a broker take a `BrokerMetrics` and count into it; what they know anyway they register as a probe
+under one of the names in `PROBES`.
+"""
+
+from typing import Final
+
+from cluster.metrics.registry import Kind, Labels, Probe, Registry
+
+PROBES: Final[dict[str, tuple[Kind, Labels, str]]] = {
+    "kafka_server_replicamanager_leadercount": (Kind.GAUGE, (), "Partitions that this broker leads."),
+    "kafka_server_replicamanager_partitioncount": (Kind.GAUGE, (), "Partitions that this broker hosts."),
+    "kafka_server_replicamanager_offlinereplicacount": (Kind.GAUGE, (), "Replicas on failed directories."),
+    "kafka_server_replicamanager_underreplicatedpartitions": (
+        Kind.GAUGE,
+        (),
+        "Led partitions with fewer replicas in sync than assigned.",
+    ),
+    "kafka_server_replicamanager_underminisrpartitioncount": (
+        Kind.GAUGE,
+        (),
+        "Led partitions with fewer replicas in sync than min.insync.replicas.",
+    ),
+    "kafka_server_replicamanager_atminisrpartitioncount": (
+        Kind.GAUGE,
+        (),
+        "Led partitions with exactly min.insync.replicas in sync.",
+    ),
+    "kafka_controller_kafkacontroller_activecontrollercount": (
+        Kind.GAUGE,
+        (),
+        "1 where this broker is the controller.",
+    ),
+    "kafka_controller_kafkacontroller_offlinepartitionscount": (
+        Kind.GAUGE,
+        (),
+        "Partitions without a leader, on the controller.",
+    ),
+    "kafka_controller_kafkacontroller_preferredreplicaimbalancecount": (
+        Kind.GAUGE,
+        (),
+        "Partitions not led by their preferred replica, on the controller.",
+    ),
+    "kafka_controller_kafkacontroller_globaltopiccount": (Kind.GAUGE, (), "Topics, on the controller."),
+    "kafka_controller_kafkacontroller_globalpartitioncount": (
+        Kind.GAUGE,
+        (),
+        "Partitions, on the controller.",
+    ),
+    "kafka_controller_kafkacontroller_fencedbrokercount": (Kind.GAUGE, (), "Always 0 with ZooKeeper."),
+    "kafka_server_delayedoperationpurgatory_numdelayedoperations": (
+        Kind.GAUGE,
+        ("delayedoperation",),
+        "Operations that wait.",
+    ),
+    "kafka_server_delayedoperationpurgatory_purgatorysize": (
+        Kind.GAUGE,
+        ("delayedoperation",),
+        "Places under keys that waiting operations take.",
+    ),
+    "kafka_server_delayedoperationmetrics_expires": (
+        Kind.COUNTER,
+        ("delayedoperation",),
+        "Operations whose time ran out.",
+    ),
+    "kafka_server_fetcherlagmetrics_consumerlag": (
+        Kind.GAUGE,
+        ("clientid", "topic", "partition"),
+        "Records that a replica here lacks of its leader's.",
+    ),
+    "kafka_log_log_logstartoffset": (Kind.GAUGE, ("topic", "partition"), "First offset kept."),
+    "kafka_log_log_logendoffset": (Kind.GAUGE, ("topic", "partition"), "Next offset to be written."),
+    "kafka_log_log_size": (Kind.GAUGE, ("topic", "partition"), "Bytes of a log."),
+    "kafka_log_log_numlogsegments": (Kind.GAUGE, ("topic", "partition"), "Segments of a log."),
+    "kafka_network_socketserver_connectioncount": (Kind.GAUGE, ("listener",), "Connections there are."),
+    "kafka_network_socketserver_connectionsaccepted": (Kind.COUNTER, (), "Connections accepted."),
+    "kafka_network_socketserver_connectionsrejected": (
+        Kind.COUNTER,
+        (),
+        "Connections refused, over a limit.",
+    ),
+    "kafka_network_socketserver_connectionscutoff": (
+        Kind.COUNTER,
+        (),
+        "Connections closed for being idle or slow.",
+    ),
+    "kafka_network_socketserver_receivedbytes": (Kind.COUNTER, (), "Bytes received."),
+    "kafka_network_socketserver_sentbytes": (Kind.COUNTER, (), "Bytes sent."),
+    "kafka_network_requestchannel_inflightbytes": (
+        Kind.GAUGE,
+        (),
+        "Bytes of requests and answers in flight.",
+    ),
+    "kafka_server_groupmetadatamanager_numgroups": (
+        Kind.GAUGE,
+        ("state",),
+        "Consumer groups here, by state.",
+    ),
+    "kafka_server_sessionexpirelistener_sessionstate": (
+        Kind.GAUGE,
+        (),
+        "1 where the ZooKeeper session is known to live.",
+    ),
+}
+"""What is asked for when somebody looks: kind, labels, text."""
+
+
+class BrokerMetrics:
+    """What the parts of one broker count into.
+
+    Attributes:
+        registry: Everything, for exposition.
+        messages_in: Records appended, by topic.
+        bytes_in: Bytes appended, by topic.
+        bytes_out: Bytes sent to consumers, by topic.
+        bytes_rejected: Bytes refused for their size, by topic.
+        replication_bytes_in: Bytes fetched from leaders.
+        replication_bytes_out: Bytes sent to followers.
+        produce_requests: Partitions appended to, by topic.
+        fetch_requests: Partitions fetched, by topic.
+        failed_produce_requests: Appends that failed, by topic.
+        failed_fetch_requests: Fetches that failed, by topic.
+        isr_shrinks: Replicas fallen out of sync, counted in changes.
+        isr_expands: Replicas come in sync again, counted in changes.
+        failed_isr_updates: Changes that ZooKeeper refused.
+        leader_elections: Elections that the controller held.
+        unclean_leader_elections: Elections of a replica that was not in sync.
+        requests: Requests begun, by API.
+        request_errors: Error codes answered, by API and error.
+        request_time_ms: From a request's begin to its answer, by API.
+        controller_event_time_ms: The controller's work on one event, by kind of event.
+    """
+
+    def __init__(self, registry: Registry | None = None) -> None:
+        self.registry = registry = Registry() if registry is None else registry
+        topics = "kafka_server_brokertopicmetrics_"
+        counter = registry.counter
+        self.messages_in = counter(topics + "messagesin", "Records appended by producers.", ("topic",))
+        self.bytes_in = counter(topics + "bytesin", "Bytes appended by producers.", ("topic",))
+        self.bytes_out = counter(topics + "bytesout", "Bytes sent to consumers.", ("topic",))
+        self.bytes_rejected = counter(topics + "bytesrejected", "Bytes refused for size.", ("topic",))
+        self.replication_bytes_in = counter(topics + "replicationbytesin", "Bytes fetched from leaders.")
+        self.replication_bytes_out = counter(topics + "replicationbytesout", "Bytes sent to followers.")
+        self.produce_requests = counter(topics + "totalproducerequests", "Appends asked for.", ("topic",))
+        self.fetch_requests = counter(topics + "totalfetchrequests", "Fetches asked for.", ("topic",))
+        self.failed_produce_requests = counter(
+            topics + "failedproducerequests", "Appends that failed.", ("topic",)
+        )
+        self.failed_fetch_requests = counter(
+            topics + "failedfetchrequests", "Fetches that failed.", ("topic",)
+        )
+        replicas = "kafka_server_replicamanager_"
+        self.isr_shrinks = counter(replicas + "isrshrinks", "In-sync replica sets made smaller.")
+        self.isr_expands = counter(replicas + "isrexpands", "In-sync replica sets made larger.")
+        self.failed_isr_updates = counter(replicas + "failedisrupdates", "Changes that ZooKeeper refused.")
+        controller = "kafka_controller_controllerstats_"
+        self.leader_elections = counter(controller + "leaderelection", "Elections held.")
+        self.unclean_leader_elections = counter(
+            controller + "uncleanleaderelections", "Elections of a replica that was not in sync."
+        )
+        self.controller_event_time_ms = registry.histogram(
+            controller + "eventtimems", "The controller's work on one event.", ("event",)
+        )
+        requests = "kafka_network_requestmetrics_"
+        self.requests = counter(requests + "requests", "Requests begun.", ("request",))
+        self.request_errors = counter(requests + "errors", "Errors answered.", ("request", "error"))
+        self.request_time_ms = registry.histogram(
+            requests + "totaltimems", "From a request's begin to its answer.", ("request",)
+        )
+
+    def probe(self, name: str, read: Probe) -> None:
+        """Have `read` tell the metric of a name in `PROBES` when somebody looks.
+
+        Raises:
+            KeyError: the name is not declared.
+            ValueError: it is told by something else already.
+        """
+        kind, label_names, text = PROBES[name]
+        self.registry.probe(name, text, read, label_names, kind=kind)
+
+    def forget_topic(self, topic: str) -> None:
+        """Drop what was counted for a topic that is gone from this broker."""
+        for family in (
+            self.messages_in,
+            self.bytes_in,
+            self.bytes_out,
+            self.bytes_rejected,
+            self.produce_requests,
+            self.fetch_requests,
+            self.failed_produce_requests,
+            self.failed_fetch_requests,
+        ):
+            family.remove(topic)
