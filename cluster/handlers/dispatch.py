@@ -5,13 +5,13 @@ one connection are therefore begun in the order in which they came.
 """
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cluster.handlers.call import ApiCall
 from cluster.handlers.failures import EXPECTED_FAILURES, failure_of
 from wire.apis import ApiKey
 from wire.errors import RemoteProtocolError, UnsupportedVersionError
-from wire.frames import decode_request_header
+from wire.frames import RequestHeader, decode_request_header
 
 if TYPE_CHECKING:
     from cluster.handlers.context import BrokerContext
@@ -69,11 +69,16 @@ class Dispatcher:
         except EXPECTED_FAILURES as failure:
             _give_up(call, route, failure)
 
-    def _refuse_api_versions(self, header: Any, slot: "ResponseSlot") -> None:
+    def _refuse_api_versions(self, header: RequestHeader, slot: "ResponseSlot") -> None:
         """Answer an ApiVersions of an unknown version in version 0, which every client reads (KIP-511)."""
         from cluster.handlers.api_versions import unsupported_version_response
 
-        call = ApiCall(header._replace(api_version=0), None, slot, self._broker)
+        call = ApiCall(
+            RequestHeader(header.api_key, 0, header.correlation_id, header.client_id),
+            None,
+            slot,
+            self._broker,
+        )
         call.respond(unsupported_version_response(self._registry))
 
 

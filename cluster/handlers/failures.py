@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from cluster.configuration.errors import ConfigError
 from cluster.network.broker_client import ConnectionFailedError
-from cluster.zookeeper.errors import ZooKeeperError
+from cluster.zookeeper.client import ZooKeeperError
 from storage.errors import LogError
 from wire.errors import ApiError, Error
 

@@ -1,0 +1,55 @@
+"""ApiVersions 0 to 4: what this broker serves, computed from the registry.
+
+A version that is not served is answered in version 0 with UNSUPPORTED_VERSION and the versions of ApiVersions
+itself (KIP-511). Features are empty, as they are on Kafka while it coordinates through ZooKeeper.
+"""
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from wire.apis import ApiKey
+from wire.errors import Error
+from wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from cluster.handlers.call import ApiCall
+    from cluster.handlers.registry import Registry, Route
+
+_SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def register(registry: "Registry") -> None:
+    """Serve ApiVersions."""
+    registry.add(ApiKey.API_VERSIONS, 0, 4, begin)
+
+
+def begin(call: "ApiCall") -> None:
+    """Answer with every served API; note the client's software where it tells it."""
+    request: ApiVersionsRequest = call.request
+    if call.version >= 3 and not (
+        _SOFTWARE_NAME.fullmatch(request.client_software_name)
+        and _SOFTWARE_NAME.fullmatch(request.client_software_version)
+    ):
+        call.respond(ApiVersionsResponse(error_code=Error.INVALID_REQUEST))
+        return
+    connection = call.slot.connection
+    connection.client_software_name = request.client_software_name
+    connection.client_software_version = request.client_software_version
+    call.respond(
+        ApiVersionsResponse(
+            api_keys=[_versions(route) for route in call.broker.registry],
+            finalized_features_epoch=0 if call.version >= 3 else -1,
+        )
+    )
+
+
+def unsupported_version_response(registry: "Registry") -> ApiVersionsResponse:
+    """Give the answer to a version that is not served; it is sent in version 0."""
+    route = registry.route(ApiKey.API_VERSIONS)
+    return ApiVersionsResponse(
+        error_code=Error.UNSUPPORTED_VERSION, api_keys=[] if route is None else [_versions(route)]
+    )
+
+
+def _versions(route: "Route") -> ApiVersion:
+    return ApiVersion(api_key=route.key, min_version=route.min_version, max_version=route.max_version)
