@@ -1,0 +1,178 @@
+"""A log directory: one of a broker's volumes, locked by it, and offline for good once its disk has failed.
+
+<path>/.lock                      held while the broker runs
+<path>/meta.properties            whose directory this is
+<path>/.kafka_cleanshutdown       {"version":0,"brokerEpoch":42}, there only between a clean stop and the
+next start <path>/recovery-point-offset-checkpoint, log-start-offset-checkpoint,
+replication-offset-checkpoint <path>/<topic>-<partition>/...
+"""
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from storage import names
+from storage.checkpoints import OffsetCheckpoint
+from storage.clock import Clock
+from storage.disk import DirectoryLock, Disk
+from storage.errors import DirectoryLockedError, StorageError
+from wire.types import NO_BROKER_EPOCH, BrokerEpoch, MonotonicSeconds
+
+_log: Final = logging.getLogger(__name__)
+
+
+class LogDirectory:
+    """One log directory. All logs in it share its fate.
+
+    Attributes:
+        path: absolute, without a slash at its end.
+        failure: the error that took it offline, None while it works.
+        on_failure: called once, when it goes offline.
+    """
+
+    __slots__ = (
+        "_lock",
+        "_removals",
+        "clock",
+        "disk",
+        "failure",
+        "high_watermarks",
+        "log_starts",
+        "on_failure",
+        "path",
+        "recovery_points",
+    )
+
+    def __init__(self, disk: Disk, path: str, clock: Clock) -> None:
+        self.disk = disk
+        self.path = path
+        self.clock = clock
+        self.failure: OSError | None = None
+        self.on_failure: Callable[[LogDirectory], None] | None = None
+        self.recovery_points = OffsetCheckpoint(disk, f"{path}/{names.RECOVERY_POINTS}")
+        self.log_starts = OffsetCheckpoint(disk, f"{path}/{names.LOG_STARTS}")
+        self.high_watermarks = OffsetCheckpoint(disk, f"{path}/{names.HIGH_WATERMARKS}")
+        self._lock: DirectoryLock | None = None
+        self._removals: list[tuple[MonotonicSeconds, str]] = []
+
+    def __repr__(self) -> str:
+        return f"LogDirectory({self.path!r}{', offline' if self.failure else ''})"
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether the disk has failed."""
+        return self.failure is not None
+
+    def acquire(self) -> None:
+        """Make the directory where there is none, and take its lock.
+
+        Raises:
+            DirectoryLockedError: another broker holds it.
+            OSError: the disk failed.
+        """
+        self.disk.make_directory(self.path)
+        try:
+            self._lock = self.disk.lock(f"{self.path}/{names.LOCK}")
+        except BlockingIOError as error:
+            raise DirectoryLockedError(
+                f"the log directory {self.path} is in use by another broker: its file {names.LOCK} is locked"
+            ) from error
+
+    def release(self) -> None:
+        """Give the lock up."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def fail(self, error: OSError, doing: str) -> StorageError:
+        """Take the directory offline, and give the error to raise.
+
+        What a failed write left in a file is not known, and what a failed sync left in the page cache may be
+        gone: nothing is tried again on this directory until the broker is restarted.
+        """
+        if self.failure is None:
+            self.failure = error
+            _log.error("log directory %s goes offline, %s: %s", self.path, doing, error)
+            if self.on_failure is not None:
+                self.on_failure(self)
+        return StorageError(f"{doing} in {self.path}: {error}")
+
+    def check_online(self) -> None:
+        """Refuse where the directory is offline.
+
+        Raises:
+            StorageError: it is.
+        """
+        if self.failure is not None:
+            raise StorageError(f"the log directory {self.path} is offline since: {self.failure}")
+
+    # Files on their way out
+
+    def remove_later(self, paths: Sequence[str], delay_ms: int) -> None:
+        """Remove files or directories once a delay has passed: a reader may still be about to open them."""
+        due = MonotonicSeconds(self.clock.monotonic() + delay_ms / 1000)
+        self._removals.extend((due, path) for path in paths)
+
+    def removals_due(self) -> list[str]:
+        """Take what is due off the list; `remove` does the rest, and may run in a thread."""
+        now = self.clock.monotonic()
+        due = [path for when, path in self._removals if when <= now]
+        if due:
+            self._removals = [item for item in self._removals if item[0] > now]
+        return due
+
+    def remove(self, paths: Sequence[str]) -> None:
+        """Remove files and whole directories.
+
+        Raises:
+            StorageError: the disk failed; the directory is offline.
+        """
+        try:
+            for path in paths:
+                if path.endswith(names.DELETE_DIRECTORY):
+                    self.disk.remove_directory(path)
+                else:
+                    self.disk.remove(path)
+        except OSError as error:
+            raise self.fail(error, "removing deleted files") from error
+
+    # The clean-shutdown marker
+
+    def read_clean_shutdown(self) -> BrokerEpoch | None:
+        """Give the epoch of the broker that stopped cleanly here, -1 where it did not say; None without a
+        marker.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        try:
+            data = self.disk.read(f"{self.path}/{names.CLEAN_SHUTDOWN}")
+        except FileNotFoundError:
+            return None
+        try:
+            content = json.loads(data)
+            return BrokerEpoch(int(content["brokerEpoch"]))
+        except (ValueError, KeyError, TypeError):
+            return NO_BROKER_EPOCH  # Kafka before 3.7 left an empty file
+
+    def write_clean_shutdown(self, broker_epoch: BrokerEpoch) -> None:
+        """Leave the marker that lets the next start skip recovery.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+        self.disk.write(f"{self.path}/{names.CLEAN_SHUTDOWN}", content.encode(), sync=True)
+        self.disk.sync_directory(self.path)
+
+    def remove_clean_shutdown(self) -> None:
+        """Take the marker away: from now on an end is unclean until proven otherwise.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        path = f"{self.path}/{names.CLEAN_SHUTDOWN}"
+        if self.disk.exists(path):
+            self.disk.remove(path)
+            self.disk.sync_directory(self.path)

@@ -1,0 +1,290 @@
+"""Opening a log's directory: whatever a stop left behind becomes a log that can be trusted.
+
+After a clean stop the files are believed as they are, and almost none of them is read. After any other:
+
+1. `.deleted` and `.cleaned` files go. `.swap` files are complete: the segments that they replace go, they
+take their names. 2. Every segment from the one that holds the recovery point on is read: batch by batch its
+checksum is compared, indexes, leader epochs
+   and producer state are built anew. At the first damage the log is cut, and later segments go.
+3. Leader epochs and snapshots beyond the end go.
+
+The recovery point itself does not move: only a flush moves it.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from storage import names
+from storage.batch_scan import check_checksum, scan_batches
+from storage.leader_epochs import LeaderEpochCache
+from storage.producer_recovery import apply_batch, index_completed, rebuild_producers
+from storage.producer_state import ProducerState
+from storage.segment import RELATIVE_OFFSET_MAX, Segment
+from storage.segments import Segments
+from wire.records.batch import BatchHeader
+from wire.records.errors import CorruptRecordError, UnsupportedCompressionError
+from wire.types import Offset, WallMs
+
+_log: Final = logging.getLogger(__name__)
+
+
+class LoadedOffsets(NamedTuple):
+    """Where a loaded log starts, what of it is known to be on disk, and where it ends."""
+
+    log_start: Offset
+    recovery_point: Offset
+    end: Offset
+
+
+def load(
+    segments: Segments,
+    epochs: LeaderEpochCache,
+    producers: ProducerState,
+    *,
+    log_start: Offset,
+    recovery_point: Offset,
+    clean: bool,
+    progress: Callable[[int], None] | None = None,
+) -> LoadedOffsets:
+    """Open the segments of a log's directory, recovering what must be.
+
+    Args:
+        segments: empty; filled with what is found, one empty segment where that is nothing.
+        epochs: empty; filled.
+        producers: empty; brought to the log's end.
+        log_start: the checkpointed log start, 0 where there is none.
+        recovery_point: the checkpointed recovery point, 0 where there is none.
+        clean: whether the directory holds the clean-shutdown marker.
+        progress: told how many bytes were recovered, now and then; for a person to see.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    bases, snapshots = _tidy(segments)
+    producers.found_snapshots(snapshots)
+    for base in bases:
+        segments.add(segments.open_segment(base))
+    trusted = epochs.load()
+    if not clean:
+        _recover(segments, epochs, producers, log_start, recovery_point, progress)
+    elif not trusted and bases:
+        _rebuild_epochs(segments, epochs, segments.first.base_offset)
+    end = _find_end(segments, epochs, producers, log_start, clean=clean)
+    segments.end_offset = end
+    epochs.truncate_suffix(end)
+    epochs.truncate_prefix(log_start)
+    epochs.write()
+    start = max(log_start, segments.first.base_offset)
+    producers.remove_strays(segment.base_offset for segment in segments)
+    rebuild_producers(producers, segments, start, end, trust_absence=clean)
+    return LoadedOffsets(start, end if clean else min(recovery_point, end), end)
+
+
+def _tidy(segments: Segments) -> tuple[list[Offset], list[Offset]]:
+    """Finish what a crash interrupted among the files; give the base offsets and snapshot offsets that are
+    there then.
+    """
+    disk, directory = segments.home.disk, segments.directory
+    names_found = {entry.name for entry in disk.list_directory(directory) if not entry.is_directory}
+    cleaned = [name for name in names_found if name.endswith(names.CLEANED)]
+    swaps = {name for name in names_found if name.endswith(names.SWAP)}
+    # A swap beyond the first .cleaned file belongs to a split that was not finished.
+    first_cleaned = min((names.parse_offset(name) or Offset(0) for name in cleaned), default=None)
+    if first_cleaned is not None:
+        unfinished = {name for name in swaps if (names.parse_offset(name) or 0) >= first_cleaned}
+        swaps -= unfinished
+        cleaned.extend(unfinished)
+    for name in [*cleaned, *(name for name in names_found if name.endswith((names.DELETED, ".tmp")))]:
+        disk.remove(f"{directory}/{name}")
+        names_found.discard(name)
+    if swaps:
+        names_found = _finish_swap(segments, names_found, swaps)
+    bases = sorted(
+        offset
+        for name in names_found
+        if name.endswith(names.LOG) and (offset := names.parse_offset(name)) is not None
+    )
+    snapshots = []
+    for name in names_found:
+        offset = names.parse_offset(name)
+        if offset is None:
+            continue
+        if name.endswith(names.SNAPSHOT):
+            snapshots.append(offset)
+        elif name.endswith((names.INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX)) and (
+            names.segment_name(offset, names.LOG) not in names_found
+        ):
+            disk.remove(f"{directory}/{name}")
+    return bases, snapshots
+
+
+def _finish_swap(segments: Segments, names_found: set[str], swaps: set[str]) -> set[str]:
+    disk, directory = segments.home.disk, segments.directory
+    low, high = Offset(1 << 62), Offset(-1)
+    for name in swaps:
+        base = names.parse_offset(name)
+        if base is None or not name.endswith(names.LOG + names.SWAP):
+            continue
+        swapped = Segment(disk, directory, base, created_ms=WallMs(0), suffix=names.SWAP)
+        low, high = min(low, base), max(high, swapped.next_offset() or base)
+        swapped.close()
+    remaining = set()
+    for name in names_found - swaps:
+        offset = names.parse_offset(name)
+        if offset is not None and low <= offset < high:
+            disk.remove(f"{directory}/{name}")
+        else:
+            remaining.add(name)
+    for name in swaps:
+        final = name.removesuffix(names.SWAP)
+        disk.rename(f"{directory}/{name}", f"{directory}/{final}")
+        remaining.add(final)
+    return remaining
+
+
+def _recover(
+    segments: Segments,
+    epochs: LeaderEpochCache,
+    producers: ProducerState,
+    log_start: Offset,
+    recovery_point: Offset,
+    progress: Callable[[int], None] | None,
+) -> None:
+    if not len(segments):
+        return
+    pending = segments.between(recovery_point, Offset(1 << 62))
+    # Believe the epochs of flushed segments only; those of the rest are in their batches.
+    epochs.truncate_suffix(max(pending[0].base_offset, Offset(0)))
+    if not epochs and len(pending) < len(segments):
+        _rebuild_epochs(segments, epochs, pending[0].base_offset)
+    segments.end_offset = pending[0].base_offset
+    rebuild_producers(
+        producers,
+        segments,
+        max(log_start, segments.first.base_offset),
+        pending[0].base_offset,
+        trust_absence=False,
+    )
+    for slot, segment in enumerate(pending):
+        size = segment.size
+        cut = recover_segment(segment, epochs, producers, segments.config.index_interval_bytes)
+        if progress is not None:
+            progress(size)
+        if cut:
+            later = pending[slot + 1 :]
+            _log.warning(
+                "%s: segment %d was cut by %d bytes, and %d later segments go",
+                segments.directory,
+                segment.base_offset,
+                cut,
+                len(later),
+            )
+            segments.remove(later)
+            break
+        producers.take_snapshot()
+
+
+def recover_segment(
+    segment: Segment, epochs: LeaderEpochCache, producers: ProducerState, index_interval: int
+) -> int:
+    """Read a segment batch by batch, build all that is derived from it, and cut it where it is damaged.
+
+    Args:
+        segment: what is recovered.
+        epochs: gets the leader epochs of its batches.
+        producers: gets their producers; must stand at the segment's base offset.
+        index_interval: bytes between index entries.
+
+    Returns:
+        How many bytes were cut.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    segment.reset_indexes()
+    segment.transaction_index.reset()
+    valid = last_indexed = 0
+    next_offset = segment.base_offset
+    try:
+        for position, header, data, at in scan_batches(segment.file, 0, segment.size):
+            _check_batch(segment, header, data, at, next_offset)
+            segment.note_timestamp(header.max_timestamp, header.last_offset)
+            if position - last_indexed > index_interval:
+                segment.index_batch(header.last_offset, position)
+                last_indexed = position
+            if header.partition_leader_epoch > epochs.latest:
+                epochs.assign_in_memory(header.partition_leader_epoch, header.base_offset)
+            completed = apply_batch(producers, header, header.base_offset, data, at)
+            if completed is not None:
+                index_completed(producers, completed, segment)
+            valid = position + header.size
+            next_offset = producers.end_offset = header.next_offset
+    except (CorruptRecordError, UnsupportedCompressionError) as error:
+        _log.warning("%s is damaged at %d: %s", segment.path(names.LOG), valid, error)
+    cut = segment.size - valid
+    if cut:
+        segment.truncate_bytes(valid)
+    segment.time_index.append(*segment.max_timestamp)
+    segment.offset_index.entries.trim()
+    segment.time_index.entries.trim()
+    return cut
+
+
+def _check_batch(
+    segment: Segment, header: BatchHeader, data: bytes, position: int, next_offset: Offset
+) -> None:
+    check_checksum(data, position, header)
+    if header.base_offset < next_offset or header.last_offset_delta < 0:
+        raise CorruptRecordError(
+            f"the batch of offsets {header.base_offset} to {header.last_offset} follows offset {next_offset}"
+        )
+    if header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
+        raise CorruptRecordError(
+            f"offset {header.last_offset} is out of reach of a segment that starts at {segment.base_offset}"
+        )
+
+
+def _rebuild_epochs(segments: Segments, epochs: LeaderEpochCache, end: Offset) -> None:
+    """Read the leader epochs out of the batches below `end`, or of all where the file was of no use after a
+    clean stop.
+    """
+    for segment in segments:
+        if segment.base_offset >= end > segments.first.base_offset:
+            return
+        try:
+            for _, header in segment.batches_from(0):
+                if header.partition_leader_epoch > epochs.latest:
+                    epochs.assign_in_memory(header.partition_leader_epoch, header.base_offset)
+        except CorruptRecordError:
+            return
+
+
+def _find_end(
+    segments: Segments, epochs: LeaderEpochCache, producers: ProducerState, log_start: Offset, *, clean: bool
+) -> Offset:
+    """Give the log's end; a log that ends before its start is dropped, and one that has no segment gets
+    one.
+    """
+    if len(segments):
+        end = segments.active.next_offset()
+        if end is None:
+            # A clean marker and a torn file: somebody copied or cut it. Only the bytes can tell what is left.
+            active = segments.active
+            _log.warning("%s does not end with a whole batch, and is recovered", active.path(names.LOG))
+            segments.end_offset = active.base_offset
+            start = max(log_start, segments.first.base_offset)
+            rebuild_producers(producers, segments, start, active.base_offset, trust_absence=clean)
+            recover_segment(active, epochs, producers, segments.config.index_interval_bytes)
+            end = active.next_offset() or active.base_offset
+        if end >= log_start:
+            return end
+        _log.warning(
+            "%s ends at %d, before its start %d, and begins anew", segments.directory, end, log_start
+        )
+        epochs.clear()
+        producers.truncate_fully(log_start)
+        segments.truncate_fully(log_start)
+    else:
+        segments.add(segments.open_new(log_start))
+    return log_start
