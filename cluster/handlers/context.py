@@ -8,6 +8,9 @@ if TYPE_CHECKING:
 
     from cluster.configuration.broker_config import BrokerConfig
     from cluster.controller.controller import Controller
+    from cluster.controller.topic_admin import TopicAdmin
+    from cluster.coordinator.producer_ids import ProducerIds
+    from cluster.handlers.auto_creation import AutoCreation
     from cluster.handlers.registry import Registry
     from cluster.network.endpoints import Endpoint
     from cluster.replication.metadata_cache import MetadataCache
@@ -35,6 +38,9 @@ class BrokerContext:
         controller: This broker's controller, active or not.
         zookeeper: The raw session, for writes that have no typed store.
         store: Typed reads and writes that any broker does.
+        topic_admin: Creates, extends and deletes topics.
+        auto_creation: Creates topics that somebody asked for.
+        producer_ids: Hands out producer ids.
         endpoints: The advertised endpoints by listener name.
     """
 
@@ -50,4 +56,7 @@ class BrokerContext:
     controller: "Controller"
     zookeeper: "ZooKeeper"
     store: "BrokerStore"
+    topic_admin: "TopicAdmin"
+    auto_creation: "AutoCreation"
+    producer_ids: "ProducerIds"
     endpoints: "dict[str, Endpoint]" = field(default_factory=dict)

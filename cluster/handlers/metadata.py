@@ -1,0 +1,182 @@
+"""Metadata 0 to 12: the brokers, the controller, and who leads the partitions of some or all topics.
+
+An unknown topic that may be created is created by the broker that was asked; the client is told
+LEADER_NOT_AVAILABLE and asks again. Whole answers are kept encoded for as long as the cluster stays as it is:
+clients of one kind ask the same question, and answers differ in their correlation id only.
+
+Versions: topics by id from 12 on; in 0, replicas on dead brokers are left out; from 6 on, a leader that
+lacks the client's listener is LISTENER_NOT_FOUND.
+"""
+
+from collections.abc import Iterable, Sequence
+from struct import pack_into
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from cluster.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from cluster.handlers.internal_topics import INTERNAL_TOPICS
+from cluster.handlers.topic_metadata import TopicMetadata, View
+from cluster.handlers.topic_names import is_valid_topic_name
+from wire.apis import ApiKey
+from wire.errors import Error
+from wire.frames import encode_response
+from wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponseTopic,
+)
+from wire.types import NO_BROKER, NO_TOPIC_ID, TopicId
+
+if TYPE_CHECKING:
+    from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import BrokerContext
+    from cluster.handlers.registry import Registry
+    from cluster.replication.metadata_cache import ClusterSnapshot
+
+_KEPT_ANSWERS_MAX: Final = 256
+_CORRELATION_ID_AT: Final = 4
+
+
+def register(registry: "Registry") -> None:
+    """Serve Metadata."""
+    registry.add(ApiKey.METADATA, 0, 12, MetadataHandler().begin)
+
+
+class _Question(NamedTuple):
+    """All that an answer depends on beside the cluster."""
+
+    version: int
+    view: View
+    names: tuple[str, ...] | None
+    topic_operations: bool
+    cluster_operations: bool
+
+
+class MetadataHandler:
+    """Answers Metadata requests, and keeps what it made."""
+
+    def __init__(self) -> None:
+        self._topics = TopicMetadata()
+        self._snapshot: ClusterSnapshot | None = None
+        self._answers: dict[_Question, bytes] = {}
+
+    def begin(self, call: "ApiCall") -> None:
+        """Answer at once, or after topics have been created."""
+        request: MetadataRequest = call.request
+        snapshot = call.broker.metadata.snapshot
+        by_id = [topic.topic_id for topic in request.topics or () if any(topic.topic_id)]
+        if call.version < 12 and (by_id or any(topic.name is None for topic in request.topics or ())):
+            self._refuse(call, request)
+            return
+        names = _names_asked(request, call.version, by_id, snapshot)
+        unknown_ids = [topic_id for topic_id in by_id if topic_id not in snapshot.topic_names]
+        if names is None or by_id or all(name in snapshot.topics for name in names):
+            self._answer(call, names, _unknown_ids(unknown_ids))
+            return
+        missing = [name for name in names if name not in snapshot.topics]
+        may_create = call.broker.config.auto_create_topics_enable and request.allow_auto_topic_creation
+        creatable = [name for name in missing if may_create and is_valid_topic_name(name)]
+        if creatable:
+            create = self._create_and_answer
+            call.broker.nursery.start_soon(create, call, names, creatable, name="topic auto-creation")
+        else:
+            self._answer(call, names, [_missing(name, Error.UNKNOWN_TOPIC_OR_PARTITION) for name in missing])
+
+    async def _create_and_answer(
+        self, call: "ApiCall", names: tuple[str, ...], creatable: Sequence[str]
+    ) -> None:
+        errors = await call.broker.auto_creation.create(creatable)
+        snapshot = call.broker.metadata.snapshot
+        missing = [name for name in names if name not in snapshot.topics]
+        unknown = Error.UNKNOWN_TOPIC_OR_PARTITION
+        self._answer(call, names, [_missing(name, errors.get(name, unknown)) for name in missing])
+
+    def _answer(
+        self, call: "ApiCall", names: tuple[str, ...] | None, others: Sequence[MetadataResponseTopic]
+    ) -> None:
+        """Answer for the topics that exist, and for others that do not."""
+        request: MetadataRequest = call.request
+        version = call.version
+        question = _Question(
+            version,
+            View(call.listener_name, hides_dead=version == 0, names_listener=version >= 6),
+            names,
+            request.include_topic_authorized_operations,
+            request.include_cluster_authorized_operations,
+        )
+        snapshot = call.broker.metadata.snapshot
+        if snapshot is not self._snapshot or len(self._answers) > _KEPT_ANSWERS_MAX:
+            self._snapshot = snapshot
+            self._answers.clear()
+        kept = None if others else self._answers.get(question)
+        if kept is None:
+            response = self._response(call.broker, snapshot, question, others)
+            answer: Any = encode_response(response, version, call.header.correlation_id)
+            if not others:
+                self._answers[question] = bytes(answer)
+        else:
+            answer = bytearray(kept)
+            pack_into(">i", answer, _CORRELATION_ID_AT, call.header.correlation_id)
+        call.slot.complete(answer)
+
+    def _response(
+        self,
+        broker: "BrokerContext",
+        snapshot: "ClusterSnapshot",
+        question: _Question,
+        others: Sequence[MetadataResponseTopic],
+    ) -> MetadataResponse:
+        names: Iterable[str] = sorted(snapshot.topics) if question.names is None else question.names
+        made = (self._topics.topic(snapshot, name, question.view) for name in names)
+        topics = [topic for topic in made if topic is not None]
+        topics += others
+        if question.topic_operations:
+            topics = [topic.replace(topic_authorized_operations=TOPIC_OPERATIONS) for topic in topics]
+        nodes = (live.nodes.get(question.view.listener) for live in snapshot.brokers.values())
+        return MetadataResponse(
+            brokers=[
+                MetadataResponseBroker(node_id=node.broker_id, host=node.host, port=node.port, rack=node.rack)
+                for node in nodes
+                if node is not None
+            ],
+            cluster_id=broker.cluster_id,
+            controller_id=NO_BROKER if snapshot.controller_id is None else snapshot.controller_id,
+            topics=topics,
+            cluster_authorized_operations=CLUSTER_OPERATIONS if question.cluster_operations else NOT_ASKED,
+        )
+
+    def _refuse(self, call: "ApiCall", request: MetadataRequest) -> None:
+        """Refuse topics by id, or without a name, in a version that knows topics by name only."""
+        topics = [
+            MetadataResponseTopic(error_code=Error.INVALID_REQUEST, name=topic.name or "")
+            for topic in request.topics or ()
+        ]
+        call.respond(MetadataResponse(cluster_id=call.broker.cluster_id, topics=topics))
+
+
+def _names_asked(
+    request: MetadataRequest, version: int, by_id: Sequence[TopicId], snapshot: "ClusterSnapshot"
+) -> tuple[str, ...] | None:
+    """Give the names of the topics asked for; None for all. Ids that are unknown are left out."""
+    if request.topics is None or (version == 0 and not request.topics):
+        return None
+    if by_id:
+        names = (snapshot.topic_names.get(topic_id) for topic_id in by_id)
+        return tuple(dict.fromkeys(name for name in names if name is not None))
+    return tuple(dict.fromkeys(topic.name for topic in request.topics if topic.name is not None))
+
+
+def _unknown_ids(topic_ids: Sequence[TopicId]) -> list[MetadataResponseTopic]:
+    return [
+        MetadataResponseTopic(error_code=Error.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+        for topic_id in dict.fromkeys(topic_ids)
+    ]
+
+
+def _missing(name: str, error: Error) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=error if is_valid_topic_name(name) else Error.INVALID_TOPIC_EXCEPTION,
+        name=name,
+        topic_id=NO_TOPIC_ID,
+        is_internal=name in INTERNAL_TOPICS,
+    )
