@@ -1,0 +1,122 @@
+"""What configurations belong to: topics, brokers, and the loggers of a broker; how each is checked and stored."""
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from cluster.configuration.topic_config import check_topic_config
+from cluster.handlers.topic_names import is_valid_topic_name
+from cluster.zookeeper.znodes import BROKERS, DEFAULT_ENTITY, TOPICS
+from wire.errors import ApiError, Error
+
+if TYPE_CHECKING:
+    from cluster.handlers.context import BrokerContext
+
+
+class ResourceType(IntEnum):
+    """The numbers of the kinds of resources, as they stand on the wire."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+
+
+class Entity(NamedTuple):
+    """Where the configuration of a resource is stored.
+
+    Attributes:
+        entity_type: The kind of entity in ZooKeeper.
+        name: Its name there.
+    """
+
+    entity_type: str
+    name: str
+
+
+def entity_of(broker: "BrokerContext", resource_type: int, name: str) -> Entity:
+    """Give where the configuration of a topic or broker is stored.
+
+    An empty broker name stands for the default of all brokers.
+
+    Raises:
+        ApiError: the topic does not exist, the broker is another one, or the kind has no stored
+            configuration.
+    """
+    if resource_type == ResourceType.TOPIC:
+        if not name:
+            raise ApiError(
+                Error.INVALID_REQUEST, "there are no defaults for topics: they are the broker's settings"
+            )
+        require_topic(broker, name)
+        return Entity(TOPICS, name)
+    if resource_type == ResourceType.BROKER:
+        if not name:
+            return Entity(BROKERS, DEFAULT_ENTITY)
+        require_this_broker(broker, name)
+        return Entity(BROKERS, str(broker.broker_id))
+    raise ApiError(
+        Error.INVALID_REQUEST, f"resources of the kind {resource_type} have no configuration to alter"
+    )
+
+
+def require_topic(broker: "BrokerContext", name: str) -> None:
+    """Check that a topic exists.
+
+    Raises:
+        ApiError: it does not, or no topic can have this name.
+    """
+    if not is_valid_topic_name(name):
+        raise ApiError(Error.INVALID_TOPIC_EXCEPTION, f"{name!r} is no name for a topic")
+    if name not in broker.metadata.snapshot.topics:
+        raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {name} does not exist")
+
+
+def require_this_broker(broker: "BrokerContext", name: str) -> None:
+    """Check that a broker resource is this broker: a broker answers for itself only.
+
+    Raises:
+        ApiError: it is another one, or no number.
+    """
+    try:
+        asked = int(name)
+    except ValueError:
+        raise ApiError(Error.INVALID_REQUEST, f"a broker id is a number, not {name!r}") from None
+    if asked != broker.broker_id:
+        raise ApiError(Error.INVALID_REQUEST, f"this is the broker {broker.broker_id}, not {asked}")
+
+
+async def change_entity(
+    broker: "BrokerContext",
+    entity: Entity,
+    change: Callable[[dict[str, str]], Mapping[str, str]],
+    *,
+    validate_only: bool,
+) -> None:
+    """Check a change of an entity's configuration against what is stored, and store it.
+
+    Args:
+        broker: The broker.
+        entity: Whose configuration.
+        change: Gives the new configuration for the present one; called again if somebody else was faster.
+        validate_only: Whether to check only.
+
+    Raises:
+        ConfigError: the new configuration cannot be.
+        ApiError: the change cannot be made.
+        ZooKeeperError: it could not be stored.
+    """
+
+    def checked(present: dict[str, str]) -> Mapping[str, str]:
+        changed = change(present)
+        if entity.entity_type == TOPICS:
+            check_topic_config(changed)
+        else:
+            broker.config.check_dynamic(changed, per_broker=entity.name != DEFAULT_ENTITY)
+        return changed
+
+    if validate_only:
+        present, _ = await broker.store.read_config(entity.entity_type, entity.name)
+        checked(dict(present))
+    else:
+        await broker.store.change_config(entity.entity_type, entity.name, checked)
