@@ -1,0 +1,173 @@
+"""Kazoo's threading, cut down to one thread that only hands values over.
+
+Kazoo asks a *handler* for its threads, locks, sockets and results. Ours keeps kazoo's connection thread and
+nothing
+else: no worker threads run callbacks, a result tells its one listener directly on the thread that sets it,
+and a watch is called there too. All of these listeners do is append to a deque.
+
+Two costs of kazoo's own handler go as well: it makes a new epoll for every read and write, and it counts
+requests waiting to be sent by bytes in a socket pair, which blocks the sender once a few hundred of them are
+unread.
+"""
+
+import os
+import select
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+
+
+class Completion:
+    """What kazoo calls an async result: a value or an exception, told to listeners as soon as it is there."""
+
+    __slots__ = ("_done", "_listeners", "_lock", "error", "request", "value")
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self._lock = lock
+        self._listeners: list[Callable[[Completion], None]] = []
+        self._done = False
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.request: Any = None  # whose completion this is; ours, kazoo does not look at it
+
+    @property
+    def exception(self) -> BaseException | None:
+        """The exception, if it ended in one."""
+        return self.error
+
+    def ready(self) -> bool:
+        """Tell whether it is there."""
+        return self._done
+
+    def successful(self) -> bool:
+        """Tell whether it is there and is a value."""
+        return self._done and self.error is None
+
+    def set(self, value: Any = None) -> None:
+        """End in a value; a second end is ignored."""
+        self._end(value, None)
+
+    def set_exception(self, exception: BaseException) -> None:
+        """End in an exception; a second end is ignored."""
+        self._end(None, exception)
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:  # noqa: ARG002 - kazoo's signature
+        """Give the value or raise the exception. It never waits: kazoo only asks results that are there."""
+        if not self._done:
+            raise KazooTimeoutError("the result is not there yet")
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+    def rawlink(self, listener: "Callable[[Completion], None]") -> None:
+        """Have the result told to ``listener``, at once if it is there already."""
+        with self._lock:
+            if not self._done:
+                self._listeners.append(listener)
+                return
+        listener(self)
+
+    def _end(self, value: Any, error: BaseException | None) -> None:
+        with self._lock:
+            if self._done:
+                return
+            self.value = value
+            self.error = error
+            self._done = True
+            listeners = self._listeners
+        for listener in listeners:
+            listener(self)
+
+
+class _Semaphore:
+    """Both ends of kazoo's "wake up" pair as one counter in the kernel, which never blocks whoever raises it."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self) -> None:
+        self._descriptor = os.eventfd(0, os.EFD_SEMAPHORE | os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def send(self, data: bytes) -> int:
+        os.eventfd_write(self._descriptor, len(data))
+        return len(data)
+
+    def recv(self, _count: int) -> bytes:
+        os.eventfd_read(self._descriptor)
+        return b"\0"
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class _Callback(Protocol):
+    """Kazoo's `Callback`: a watch and what it is called with."""
+
+    func: Callable[..., None]
+    args: tuple[Any, ...]
+
+
+class DirectHandler(SequentialThreadingHandler):  # type: ignore[misc]
+    """A handler without queues. Callbacks run on kazoo's connection thread and must do next to nothing."""
+
+    def __init__(self, connect_timeout_s: float) -> None:
+        super().__init__()
+        self._connect_timeout_s = connect_timeout_s
+        self._completion_lock = threading.Lock()
+
+    def start(self) -> None:
+        """Begin; there is no thread to start."""
+        self._running = True
+
+    def stop(self) -> None:
+        """End; there is no thread to stop."""
+        self._running = False
+
+    def async_result(self) -> Completion:
+        """Make the result of one request."""
+        return Completion(self._completion_lock)
+
+    def dispatch_callback(self, callback: _Callback) -> None:
+        """Call a watch, here and now."""
+        callback.func(*callback.args)
+
+    def create_connection(self, *args: Any, **kwargs: Any) -> socket.socket:
+        """Connect to a server, without spending the whole session timeout on one that does not answer."""
+        kwargs["timeout"] = min(kwargs.get("timeout") or self._connect_timeout_s, self._connect_timeout_s)
+        connection: socket.socket = super().create_connection(*args, **kwargs)
+        return connection
+
+    def create_socket_pair(self) -> tuple[Any, Any]:
+        """Make what wakes the connection thread, once for each request."""
+        if not hasattr(os, "eventfd"):
+            pair: tuple[Any, Any] = super().create_socket_pair()
+            return pair
+        semaphore = _Semaphore()
+        return semaphore, semaphore
+
+    def select(
+        self,
+        readers: Sequence[Any],
+        writers: Sequence[Any],
+        _exceptional: Sequence[Any],
+        timeout: float | None = None,
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        """Wait until a descriptor is ready, with one system call."""
+        poll = select.poll()
+        by_descriptor = {}
+        for reader in readers:
+            by_descriptor[reader.fileno()] = reader
+            poll.register(reader, select.POLLIN)
+        for writer in writers:
+            by_descriptor[writer.fileno()] = writer
+            poll.register(writer, select.POLLOUT)
+        ready = poll.poll(None if timeout is None else max(0, int(timeout * 1000)))
+        found = [by_descriptor[descriptor] for descriptor, _ in ready]
+        return [f for f in found if f in readers], [f for f in found if f in writers], []

@@ -1,0 +1,90 @@
+"""The session on disk: what lets a broker that was killed close its former session when it starts again.
+
+The file lies in the broker's data directory, whose lock the broker holds before it reads it: whoever holds
+the lock is the only life of this broker, so the session in the file is dead or ours. It holds a password:
+mode 0600.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from cluster.zookeeper.session_closer import SessionKey, close_session
+
+logger = logging.getLogger(__name__)
+
+FILE_NAME: Final = "zookeeper-session.json"
+
+
+def write_session_record(directory: Path, key: SessionKey) -> None:
+    """Record the session that is now ours, replacing the former one.
+
+    Not flushed to the disk: a host that loses power takes its session's timeout with it anyway.
+
+    Args:
+        directory: The first of the broker's log directories.
+        key: The session.
+
+    Raises:
+        OSError: the directory cannot be written.
+    """
+    path = directory / FILE_NAME
+    temporary = path.with_suffix(".tmp")
+    value = {
+        "version": 1,
+        "hosts": key.hosts,
+        "session_id": key.session_id,
+        "password": key.password.hex(),
+        "timeout_ms": int(key.timeout_s * 1000),
+    }
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(value, file)
+    temporary.replace(path)
+
+
+def read_session_record(directory: Path) -> SessionKey | None:
+    """Read the session that was recorded last; ``None`` where there is none, or nothing one can use."""
+    path = directory / FILE_NAME
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        return SessionKey(
+            str(value["hosts"]),
+            int(value["session_id"]),
+            bytes.fromhex(value["password"]),
+            int(value["timeout_ms"]) / 1000,
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        logger.warning("%s is not usable (%r): waiting for the former session to time out", path, error)
+        return None
+
+
+def erase_session_record(directory: Path) -> None:
+    """Forget the session, after it was closed in good order."""
+    (directory / FILE_NAME).unlink(missing_ok=True)
+
+
+def close_former_session(directory: Path, hosts: str, monotonic: Callable[[], float]) -> None:
+    """Close the session of the broker's former life, if one is recorded; blocks, so call it in a thread.
+
+    Call it with the directory's lock held and before registering. Where ZooKeeper does not answer, or the
+    record is lost, registering waits for the former node to vanish instead.
+
+    Args:
+        directory: The first of the broker's log directories.
+        hosts: The present `zookeeper.connect`: the ensemble may have moved since.
+        monotonic: A clock that only goes forward, in seconds.
+    """
+    key = read_session_record(directory)
+    if key is None:
+        return
+    key = SessionKey(hosts, key.session_id, key.password, key.timeout_s)
+    if close_session(key, monotonic):
+        logger.info("closed session 0x%x of the broker's former life", key.session_id & 0xFFFFFFFFFFFFFFFF)
+        erase_session_record(directory)
