@@ -13,7 +13,6 @@ from cluster.statemachines.replica import ReplicaState
 from cluster.statemachines.topic_deletion import Replica
 from cluster.zookeeper.znodes import BrokerRegistration
 from wire.types import (
-    NO_CONTROLLER_EPOCH,
     NO_TOPIC_ID,
     BrokerEpoch,
     BrokerId,
@@ -29,7 +28,7 @@ _LEADERLESS = (PartitionState.NEW, PartitionState.OFFLINE)
 
 
 class ControllerContext:
-    """The controller's knowledge, empty while this broker is not the controller.
+    """The knowledge of one term of office.
 
     Attributes:
         epoch: This controller's epoch.
@@ -45,8 +44,8 @@ class ControllerContext:
         deletion_begun: Those of them whose partitions are no longer served.
     """
 
-    def __init__(self) -> None:
-        self.epoch = NO_CONTROLLER_EPOCH
+    def __init__(self, epoch: ControllerEpoch) -> None:
+        self.epoch = epoch
         self.brokers: dict[BrokerId, BrokerRegistration] = {}
         self.shutting_down: set[BrokerId] = set()
         self.offline_directories: dict[BrokerId, set[TopicPartition]] = {}
@@ -62,11 +61,6 @@ class ControllerContext:
         self._partition_states: dict[TopicPartition, PartitionState] = {}
         self._replica_states: dict[Replica, ReplicaState] = {}
         self._leaderless: set[TopicPartition] = set()
-
-    def start(self, epoch: ControllerEpoch) -> None:
-        """Forget everything and begin under another epoch."""
-        self.__init__()  # type: ignore[misc]
-        self.epoch = epoch
 
     # Brokers
 

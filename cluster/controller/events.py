@@ -22,11 +22,6 @@ class SessionExpired:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionResumed:
-    """The session lives after an interruption: every watch is gone: look at everything again."""
-
-
-@dataclass(frozen=True, slots=True)
 class BrokersChanged:
     """Brokers registered or went."""
 
@@ -133,7 +128,6 @@ class CallReceived:
 ControllerEvent = (
     ControllerChanged
     | SessionExpired
-    | SessionResumed
     | BrokersChanged
     | BrokerModified
     | TopicsChanged

@@ -137,20 +137,21 @@ def elect_controlled_shutdown(
 
 
 def leave_isr(
-    leadership: PartitionLeadership, replica: BrokerId, controller_epoch: ControllerEpoch
+    leadership: PartitionLeadership, leaving: Collection[BrokerId], controller_epoch: ControllerEpoch
 ) -> PartitionLeadership | None:
-    """Decide a partition whose replica stopped: the ISR goes on without it.
+    """Decide a partition of which replicas stopped: the ISR goes on without them.
 
-    The last member stays in the ISR although it is gone, because it alone has every acknowledged record.
+    Where nobody would remain, the ISR stays as it was: each of its members has every acknowledged record, and
+    whichever returns first may lead. (Kafka takes members out one by one and waits for the one it took last.)
 
     Returns:
-        The decision, or ``None`` if the replica was not in sync, so that nothing changes.
+        The decision, or ``None`` if none of them was in sync, so that nothing changes.
     """
-    if replica not in leadership.isr:
+    remaining = tuple(replica for replica in leadership.isr if replica not in leaving)
+    if len(remaining) == len(leadership.isr):
         return None
-    leader = NO_LEADER if leadership.leader == replica else leadership.leader
-    isr = leadership.isr if len(leadership.isr) == 1 else tuple(r for r in leadership.isr if r != replica)
-    return leadership.decided(leader, isr, controller_epoch)
+    leader = NO_LEADER if leadership.leader in leaving else leadership.leader
+    return leadership.decided(leader, remaining or leadership.isr, controller_epoch)
 
 
 def bump_leader_epoch(

@@ -108,22 +108,26 @@ def test_controlled_shutdown_tells_the_old_leader_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("leader", "isr", "leaves", "expected"),
+    ("leader", "isr", "leaving", "expected"),
     [
-        (0, [0, 1], 1, (0, (0,))),
-        (0, [0, 1], 0, (NO_LEADER, (1,))),
-        (0, [0], 0, (NO_LEADER, (0,))),
+        (0, [0, 1], [1], (0, (0,))),
+        (0, [0, 1], [0], (NO_LEADER, (1,))),
+        (0, [0], [0], (NO_LEADER, (0,))),
+        (0, [0, 1, 2], [1, 2, 3], (0, (0,))),
+        (0, [0, 1], [0, 1], (NO_LEADER, (0, 1))),
     ],
 )
-def test_leave_isr(leader: int, isr: list[int], leaves: int, expected: tuple[int, tuple[int, ...]]) -> None:
-    decided = leave_isr(led(leader, isr), BrokerId(leaves), EPOCH)
+def test_leave_isr(
+    leader: int, isr: list[int], leaving: list[int], expected: tuple[int, tuple[int, ...]]
+) -> None:
+    decided = leave_isr(led(leader, isr), brokers(*leaving), EPOCH)
     assert decided is not None
     assert (decided.leader, decided.isr) == expected
     assert decided.leader_epoch == 5
 
 
 def test_leave_isr_of_a_stranger_changes_nothing() -> None:
-    assert leave_isr(led(0, [0, 1]), BrokerId(2), EPOCH) is None
+    assert leave_isr(led(0, [0, 1]), brokers(2), EPOCH) is None
 
 
 def test_every_decision_raises_the_epoch_by_one() -> None:

@@ -1,0 +1,57 @@
+"""What brokers and clients ask of the active controller: each question a plain value that waits in the queue."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cluster.controller.leader_elections import ElectionKind
+from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from wire.messages.alter_partition import AlterPartitionRequest
+from wire.types import BrokerEpoch, BrokerId, TopicPartition
+
+
+@dataclass(frozen=True)
+class ControlledShutdown:
+    """A broker asks to be let go; answered with the partitions it still leads."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+
+
+@dataclass(frozen=True)
+class AlterPartition:
+    """A leader of Kafka's asks to have its in-sync replicas written; answered with the response."""
+
+    request: AlterPartitionRequest
+    version: int
+
+
+@dataclass(frozen=True)
+class ElectLeaders:
+    """Elections, of all partitions if none are named; answered with a leader or an error for each."""
+
+    partitions: tuple[TopicPartition, ...] | None
+    kind: ElectionKind
+
+
+@dataclass(frozen=True)
+class Reassign:
+    """Moves of partitions, ``None`` to cancel one; answered with an error or ``None`` for each."""
+
+    targets: Mapping[TopicPartition, Sequence[BrokerId] | None]
+
+
+@dataclass(frozen=True)
+class ListReassignments:
+    """Which moves are under way, of all partitions if none are named; answered with their assignments."""
+
+    partitions: tuple[TopicPartition, ...] | None
+
+
+@dataclass(frozen=True)
+class AllocateProducerIds:
+    """A broker of Kafka's asks for a block of producer ids; answered with the response."""
+
+    request: AllocateProducerIdsRequest
+
+
+Call = ControlledShutdown | AlterPartition | ElectLeaders | Reassign | ListReassignments | AllocateProducerIds
