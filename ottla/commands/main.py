@@ -1,0 +1,45 @@
+"""The ``ottla`` command. Each subcommand is a module, imported when it is called."""
+
+import importlib
+from typing import Final
+
+import click
+
+_COMMANDS: Final = {
+    "up": ("ottla.commands.up", "Start ZooKeeper and a cluster of brokers on this machine."),
+    "stop": ("ottla.commands.stop", "Stop brokers by a controlled shutdown, or the whole cluster."),
+    "kill": ("ottla.commands.kill", "Kill brokers, as a crash would; or their hosts."),
+    "start": ("ottla.commands.start", "Start stopped or killed brokers again."),
+    "status": ("ottla.commands.status", "Show brokers, controller, partitions, leaders and ISR."),
+    "broker": ("ottla.commands.broker", "Run one broker in the foreground."),
+    "topics": ("ottla.commands.topics", "Create, list, describe, alter and delete topics."),
+}
+
+
+class _LazyGroup(click.Group):
+    """A group that knows the names and one line of each subcommand, and imports the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        entry = _COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command = importlib.import_module(entry[0]).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
+
+
+@click.command(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="ottla")
+def main() -> None:
+    """Ottla: a Kafka cluster in Python."""
+
+
+if __name__ == "__main__":
+    main()
