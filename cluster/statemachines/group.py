@@ -2,10 +2,13 @@
 
 Rules:
 
-- Everything that a group is stands here; what requests do to it is in `group_join`, `group_rebalance` and `group_requests`,
-  as functions that change the group and return effects. None of them waits, writes, sends or reads a clock.
-- A member that waits for an answer holds the caller's *token*: an opaque value that comes back in the effect that answers it.
-- The members' votes and the number of waiting joins are kept as counters, so that a join costs the same in a group of ten thousand.
+- Everything that a group is stands here; what requests do to it is in `group_join`, `group_rebalance` and
+  `group_requests`, as functions that change the group and return effects. None of them waits, writes, sends or
+  reads a clock.
+- A member that waits for an answer holds the caller's *token*: an opaque value that comes back in the effect
+  that answers it.
+- The members' votes and the number of waiting joins are kept as counters, so that a join costs the same in a
+  group of ten thousand.
 
 The table is the only statement of which state follows which.
 """
@@ -36,8 +39,8 @@ class GroupState(Enum):
     """The generation stands, its assignment does not. Syncs park until the leader's brings it; commits are told
     REBALANCE_IN_PROGRESS. The assignment being stored moves us on; a join, a leave or a failure moves us back."""
     STABLE = "Stable"
-    """Every member has or can have its assignment. A new, changed or lost member, or the leader joining, moves us on."""
-    DEAD = "Dead"
+    """Every member has or can have its assignment. A new, changed or lost member, or the leader joining, moves
+    us on.""" DEAD = "Dead"
     """Removed here, or moved to another coordinator. Everybody is told to look for the coordinator again."""
 
 

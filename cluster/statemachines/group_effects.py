@@ -107,7 +107,8 @@ class StoreEmptyGroup:
 
 @dataclass(frozen=True, slots=True)
 class StoreStaticMember:
-    """Write the group in which a static member got a new id; ``group_join.static_member_stored`` takes the outcome."""
+    """Write the group in which a static member got a new id; ``group_join.static_member_stored`` takes the
+    outcome."""
 
     old_member_id: str
     new_member_id: str

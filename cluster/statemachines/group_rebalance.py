@@ -2,8 +2,8 @@
 
     Stable --reason--> PreparingRebalance --joins in, or time out--> CompletingRebalance --assignment stored--> Stable
 
-The first rebalance of an empty group waits a little for further members (KIP-134), and a little more whenever one came.
-A static member that does not join keeps its place until its session ends (KIP-345); a dynamic one loses it.
+The first rebalance of an empty group waits a little for further members (KIP-134), and a little more whenever
+one came. A static member that does not join keeps its place until its session ends (KIP-345); a dynamic one loses it.
 """
 
 from collections.abc import Mapping
@@ -150,8 +150,8 @@ def member_list(group: Group) -> tuple[JoinedMember, ...]:
 
 
 def sync(group: Group, member: Member, token: object, assignments: Mapping[str, bytes]) -> list[Effect]:
-    """Take a SyncGroup of a member of the present generation, which is completing: park it; the leader's is stored."""
-    effects: list[Effect] = []
+    """Take a SyncGroup of a member of the present generation, which is completing: park it; the leader's is
+    stored.""" effects: list[Effect] = []
     if member.sync is not None:
         # A client that gave up on its connection asks again on another: the first question has no reader.
         effects.append(AnswerSync(member.sync, SyncAnswer(Error.REBALANCE_IN_PROGRESS)))
