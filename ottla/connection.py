@@ -197,7 +197,7 @@ def _reason(error: OSError) -> str:
     attempts: Sequence[BaseException | None] = (
         cause.exceptions if isinstance(cause, BaseExceptionGroup) else [cause]
     )
-    texts = {}
+    texts: dict[str, None] = {}
     for attempt in attempts:
         while isinstance(attempt, OSError) and attempt.errno is None and attempt.__cause__ is not None:
             attempt = attempt.__cause__
