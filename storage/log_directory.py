@@ -9,7 +9,7 @@ replication-offset-checkpoint <path>/<topic>-<partition>/...
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from storage import names
@@ -17,7 +17,7 @@ from storage.checkpoints import OffsetCheckpoint
 from storage.clock import Clock
 from storage.disk import DirectoryLock, Disk
 from storage.errors import DirectoryLockedError, StorageError
-from wire.types import NO_BROKER_EPOCH, BrokerEpoch, MonotonicSeconds
+from wire.types import NO_BROKER_EPOCH, BrokerEpoch, MonotonicSeconds, Offset, TopicPartition
 
 _log: Final = logging.getLogger(__name__)
 
@@ -27,6 +27,7 @@ class LogDirectory:
 
     Attributes:
         path: absolute, without a slash at its end.
+        checkpointed: the recovery points as they are on disk.
         failure: the error that took it offline, None while it works.
         on_failure: called once, when it goes offline.
     """
@@ -34,6 +35,7 @@ class LogDirectory:
     __slots__ = (
         "_lock",
         "_removals",
+        "checkpointed",
         "clock",
         "disk",
         "failure",
@@ -48,6 +50,7 @@ class LogDirectory:
         self.disk = disk
         self.path = path
         self.clock = clock
+        self.checkpointed: dict[TopicPartition, Offset] = {}
         self.failure: OSError | None = None
         self.on_failure: Callable[[LogDirectory], None] | None = None
         self.recovery_points = OffsetCheckpoint(disk, f"{path}/{names.RECOVERY_POINTS}")
@@ -106,6 +109,26 @@ class LogDirectory:
         """
         if self.failure is not None:
             raise StorageError(f"the log directory {self.path} is offline since: {self.failure}")
+
+    def write_recovery_points(self, offsets: Mapping[TopicPartition, Offset]) -> None:
+        """Checkpoint the recovery points of all logs here.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        self.recovery_points.write(offsets)
+        self.checkpointed = dict(offsets)
+
+    def lower_recovery_point(self, partition: TopicPartition, offset: Offset) -> None:
+        """Take a checkpointed recovery point back, before what is beyond it is cut off and written anew.
+
+        Else a crash would leave a checkpoint that vouches for bytes that were never synced.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        if self.checkpointed.get(partition, offset) > offset:
+            self.write_recovery_points({**self.checkpointed, partition: offset})
 
     # Files on their way out
 

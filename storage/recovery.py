@@ -24,7 +24,7 @@ from storage.segment import RELATIVE_OFFSET_MAX, Segment
 from storage.segments import Segments
 from wire.records.batch import BatchHeader
 from wire.records.errors import CorruptRecordError, UnsupportedCompressionError
-from wire.types import Offset, WallMs
+from wire.types import NO_LEADER_EPOCH, LeaderEpoch, Offset, WallMs
 
 _log: Final = logging.getLogger(__name__)
 
@@ -205,10 +205,10 @@ def recover_segment(
     segment.reset_indexes()
     segment.transaction_index.reset()
     valid = last_indexed = 0
-    next_offset = segment.base_offset
+    next_offset, epoch = segment.base_offset, NO_LEADER_EPOCH
     try:
         for position, header, data, at in scan_batches(segment.file, 0, segment.size):
-            _check_batch(segment, header, data, at, next_offset)
+            _check_batch(segment, header, data, at, next_offset, epoch)
             segment.note_timestamp(header.max_timestamp, header.last_offset)
             if position - last_indexed > index_interval:
                 segment.index_batch(header.last_offset, position)
@@ -218,7 +218,7 @@ def recover_segment(
             completed = apply_batch(producers, header, header.base_offset, data, at)
             if completed is not None:
                 index_completed(producers, completed, segment)
-            valid = position + header.size
+            valid, epoch = position + header.size, header.partition_leader_epoch
             next_offset = producers.end_offset = header.next_offset
     except (CorruptRecordError, UnsupportedCompressionError) as error:
         _log.warning("%s is damaged at %d: %s", segment.path(names.LOG), valid, error)
@@ -232,13 +232,16 @@ def recover_segment(
 
 
 def _check_batch(
-    segment: Segment, header: BatchHeader, data: bytes, position: int, next_offset: Offset
+    segment: Segment, header: BatchHeader, data: bytes, position: int, next_offset: Offset, epoch: LeaderEpoch
 ) -> None:
     check_checksum(data, position, header)
     if header.base_offset < next_offset or header.last_offset_delta < 0:
         raise CorruptRecordError(
             f"the batch of offsets {header.base_offset} to {header.last_offset} follows offset {next_offset}"
         )
+    if header.partition_leader_epoch < epoch:
+        # Bytes of a log that was truncated and written anew, and whose truncation the crash has undone.
+        raise CorruptRecordError(f"leader epoch {header.partition_leader_epoch} follows {epoch}")
     if header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
         raise CorruptRecordError(
             f"offset {header.last_offset} is out of reach of a segment that starts at {segment.base_offset}"

@@ -4,7 +4,7 @@ The .log is opened on first use and stays open while the segment lives; a reader
 holds it open beyond that.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from storage import names
@@ -165,6 +165,37 @@ class Segment:
             self.time_index.append(self._max_timestamp, self._max_timestamp_offset)
             self._bytes_since_index = 0
         self._bytes_since_index += length
+
+    def append_batches(
+        self,
+        data: bytes | bytearray | memoryview,
+        first_position: int,
+        batches: Sequence[tuple[int, BatchHeader]],
+        index_interval: int,
+    ) -> None:
+        """Write several batches at the end in one go; each that is far enough from the last indexed one gets
+        index entries.
+
+        Args:
+            data: their bytes.
+            first_position: what to take off the positions in `batches` to get positions in `data`.
+            batches: position and header of each.
+            index_interval: bytes between index entries.
+
+        Raises:
+            OSError: the disk failed; the segment is as it was, but for bytes beyond its size.
+        """
+        start = self.size
+        self.file.write_at(data, start)
+        self.size = start + len(data)
+        if start == 0:
+            self._rolling_timestamp = batches[0][1].max_timestamp
+        for position, header in batches:
+            self.note_timestamp(header.max_timestamp, header.last_offset)
+            if self._bytes_since_index > index_interval:
+                self.index_batch(header.last_offset, start + position - first_position)
+                self._bytes_since_index = 0
+            self._bytes_since_index += header.size
 
     def note_timestamp(self, timestamp: WallMs, offset: Offset) -> None:
         """Take a batch's greatest timestamp, and its last offset, into account."""
@@ -352,21 +383,24 @@ class Segment:
         for _, header in self._scan_from(start, last.offset):
             self.note_timestamp(header.max_timestamp, header.last_offset)
 
-    def seal(self) -> None:
-        """Finish the segment before another takes its place: last time index entry, indexes to their files,
-        no spare bytes.
+    def seal(self) -> bool:
+        """Finish the segment before another takes its place: its last time index entry, its indexes in their files.
+
+        Returns:
+            Whether there was anything to do.
 
         Raises:
             OSError: the disk failed.
         """
         if self._max_timestamp == _UNKNOWN and self._disk.exists(self.path(names.INDEX)):
-            return  # opened and never touched: everything is in its files
+            return False  # opened and never touched: everything is in its files
         self.time_index.append(*self.max_timestamp)
         self.offset_index.entries.trim()
         self.time_index.entries.trim()
         self.truncate_bytes(self.size)
         self.offset_index.entries.close()
         self.time_index.entries.close()
+        return True
 
     def sync(self, *, with_indexes: bool) -> None:
         """Make the segment survive power loss; a segment that is still written to needs no indexes for it.

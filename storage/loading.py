@@ -1,0 +1,127 @@
+"""Opening every log of a log directory, several at a time where they must be recovered."""
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, NamedTuple
+
+from storage import names
+from storage.log import Log
+from storage.log_directory import LogDirectory
+from storage.partition_metadata import MalformedPartitionMetadataError, read_topic_id
+from wire.types import NO_TOPIC_ID, Offset, TopicId, TopicPartition
+
+_log: Final = logging.getLogger(__name__)
+
+
+class LoadProgress(NamedTuple):
+    """How far a log directory's recovery is.
+
+    Attributes:
+        directory: its path.
+        logs_done: logs that are open.
+        logs_total: logs that it holds.
+        bytes_recovered: bytes read and checked so far.
+    """
+
+    directory: str
+    logs_done: int
+    logs_total: int
+    bytes_recovered: int
+
+
+class LoadedDirectory(NamedTuple):
+    """The logs of a directory: those in use, and those that are to replace a log in another directory."""
+
+    logs: list[Log]
+    future_logs: list[Log]
+
+
+MakeLog = Callable[[TopicPartition, str, TopicId], Log]
+
+
+def load_directory(
+    home: LogDirectory,
+    make: MakeLog,
+    *,
+    progress: Callable[[LoadProgress], None] | None = None,
+    threads: int = 1,
+) -> LoadedDirectory:
+    """Open every log of a directory that is locked, and take its clean-shutdown marker away.
+
+    Args:
+        home: the directory.
+        make: makes the object of a log, which is opened here.
+        progress: told after each log and recovered segment; from several threads if there are.
+        threads: how many logs are recovered at a time. After a clean stop there is nothing that threads would speed up.
+
+    Raises:
+        OSError: the disk failed before any log was opened.
+        StorageError: the disk failed in a log; the directory is offline.
+    """
+    clean = home.read_clean_shutdown() is not None
+    recovery_points = home.recovery_points.read()
+    log_starts = home.log_starts.read()
+    home.checkpointed = dict(recovery_points)
+    found = _partitions(home)
+    done = recovered = 0
+
+    def report(size: int = 0) -> None:
+        nonlocal recovered
+        recovered += size
+        if progress is not None:
+            progress(LoadProgress(home.path, done, len(found), recovered))
+
+    def open_one(item: tuple[TopicPartition, str, str]) -> tuple[Log, str]:
+        nonlocal done
+        partition, name, mark = item
+        directory = f"{home.path}/{name}"
+        log = make(partition, directory, _topic_id(home, directory))
+        log.open(
+            log_start=log_starts.get(partition, Offset(0)) if not mark else Offset(0),
+            recovery_point=recovery_points.get(partition, Offset(0)) if not mark else Offset(0),
+            clean=clean,
+            progress=report,
+        )
+        done += 1
+        report()
+        return log, mark
+
+    if not clean and found:
+        _log.info("recovering %d logs in %s, which was not closed cleanly", len(found), home.path)
+    if clean or threads <= 1:
+        opened = [open_one(item) for item in found]
+    else:
+        with ThreadPoolExecutor(threads, thread_name_prefix="log-recovery") as pool:
+            opened = list(pool.map(open_one, found))
+    home.remove_clean_shutdown()
+    return LoadedDirectory(
+        [log for log, mark in opened if not mark],
+        [log for log, mark in opened if mark == names.FUTURE_DIRECTORY],
+    )
+
+
+def _partitions(home: LogDirectory) -> list[tuple[TopicPartition, str, str]]:
+    """List the partitions' directories; those marked for deletion go soon."""
+    found = []
+    for entry in home.disk.list_directory(home.path):
+        if not entry.is_directory:
+            continue
+        parsed = names.parse_partition_directory(entry.name)
+        if parsed is None:
+            _log.warning("%s/%s is no partition's directory and is left alone", home.path, entry.name)
+            continue
+        partition, mark = parsed
+        if mark == names.DELETE_DIRECTORY:
+            home.remove_later([f"{home.path}/{entry.name}"], 0)
+        elif mark != names.STRAY_DIRECTORY:
+            found.append((partition, entry.name, mark))
+    return sorted(found)
+
+
+def _topic_id(home: LogDirectory, directory: str) -> TopicId:
+    try:
+        return read_topic_id(home.disk, directory)
+    except MalformedPartitionMetadataError as error:
+        _log.warning("%s; the topic id is taken from the controller again", error)
+        return NO_TOPIC_ID

@@ -1,0 +1,365 @@
+"""A partition's log: what leaders and followers append to, and everybody reads.
+
+    log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset
+    recovery_point <= log_end_offset: what is below it is known to be on disk
+
+All methods are synchronous and meant for one thread, the broker's loop; those that may take long (`open`, `flush`,
+`close`) are safe to run in another thread beside appends and reads. An operation that the disk fails takes the log's
+whole directory offline and raises `StorageError`; any other error leaves the log as it was.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from storage.append_validation import PreparedBatch, prepare_batch
+from storage.batch_scan import check_checksum, header_at
+from storage.errors import (
+    CorruptBatchError,
+    OffsetOutOfRangeError,
+    RecordBatchTooLargeError,
+    RecordError,
+    UnexpectedAppendOffsetError,
+)
+from storage.log_read import LogRead, read_segments
+from storage.log_trimming import TrimmableLog
+from storage.producer_recovery import apply_batch, index_completed, read_marker
+from storage.producer_state import AppendOrigin
+from storage.segment import Segment
+from storage.segments import LogOffsetMetadata
+from storage.timestamps import TimestampedOffset, find_by_timestamp, find_max_timestamp
+from storage.transaction_index import AbortedTransaction
+from wire.records.batch import BatchHeader
+from wire.records.errors import CorruptRecordError
+from wire.types import NO_LEADER_EPOCH, NO_OFFSET, NO_TIMESTAMP, LeaderEpoch, Offset, WallMs
+
+__all__ = ["AppendOrigin", "AppendResult", "Log", "LogOffsetMetadata", "LogRead"]
+
+_NO_ERRORS: Final[Sequence[RecordError]] = ()
+
+
+class AppendResult(NamedTuple):
+    """What an append did.
+
+    Attributes:
+        first_offset: of the first record; -1 where nothing was appended.
+        last_offset: of the last record.
+        max_timestamp: the greatest of the records.
+        log_append_time: the leader's clock if the topic stamps with it, else -1; of the first append for a
+            duplicate.
+        log_start_offset: the log's start.
+        record_errors: always empty; what is wrong with records is raised.
+        duplicate: whether the batch had been appended before, and was not again.
+        size: bytes appended.
+    """
+
+    first_offset: Offset
+    last_offset: Offset
+    max_timestamp: WallMs
+    log_append_time: WallMs
+    log_start_offset: Offset
+    record_errors: Sequence[RecordError] = _NO_ERRORS
+    duplicate: bool = False
+    size: int = 0
+
+
+class Log(TrimmableLog):
+    """One partition's log; `LogState` has its offsets, `TrimmableLog` how it is cut."""
+
+    __slots__ = ()
+
+    # Appending
+
+    def append_as_leader(
+        self,
+        records: memoryview | bytearray,
+        leader_epoch: LeaderEpoch,
+        now: WallMs,
+        *,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> AppendResult:
+        """Check records, give them their offsets, and write them.
+
+        Worked example: the log ends at 1200, and a client's batch of three records comes. It is patched to
+        base offset 1200 and our epoch, written, and the log ends at 1203; the result says 1200 to 1202.
+
+        Args:
+            records: a whole message set as it came, one v2 batch or messages of older formats. Patched in
+                place where it can be.
+            leader_epoch: ours.
+            now: wall time.
+            origin: who brings them.
+
+        Raises:
+            StorageError: the disk failed; whether the records are in the log shows at recovery.
+            LogError: another one: the records were refused, and nothing was written. `prepare_batch` and
+                `ProducerState.check` say why.
+        """
+        self.home.check_online()
+        segments = self.segments
+        end = segments.end_offset
+        batch = prepare_batch(records, segments.config, end, leader_epoch, now, origin)
+        header = batch.header
+        if header.producer_id >= 0:
+            duplicate = self._check_producer(batch, origin)
+            if duplicate is not None:
+                return duplicate
+        data = batch.data
+        size = len(data)
+        if size > segments.config.segment_bytes:
+            raise RecordBatchTooLargeError(
+                f"{size} bytes exceed the maximum segment size of {segments.config.segment_bytes}"
+            )
+        last_offset, max_timestamp = batch.last_offset, batch.max_timestamp
+        try:
+            segment = self._segment_for(size, end, last_offset, max_timestamp, now)
+            position = segment.size
+            segment.append(
+                data, last_offset, max_timestamp, last_offset, segments.config.index_interval_bytes
+            )
+            segments.note_position(end, segment, position)
+            segments.end_offset = Offset(last_offset + 1)
+            if leader_epoch != self.leader_epochs.latest:
+                self.leader_epochs.assign(leader_epoch, end)
+            producers = self.producer_state
+            if header.producer_id >= 0:
+                completed = apply_batch(producers, header, end, data, 0)
+                if completed is not None:
+                    index_completed(producers, completed, segment)
+            producers.end_offset = segments.end_offset
+        except OSError as error:
+            raise self._failed(error, "appending") from error
+        if segments.end_offset - self.recovery_point >= segments.config.flush_messages:
+            self.flush()
+        return AppendResult(
+            end, last_offset, max_timestamp, batch.log_append_time, self.log_start_offset, size=size
+        )
+
+    def _check_producer(self, batch: PreparedBatch, origin: AppendOrigin) -> AppendResult | None:
+        header, first_offset = batch.header, batch.first_offset
+        if header.is_control:
+            found = read_marker(batch.data, 0, header)
+            if found is not None:
+                self.producer_state.check_marker(header, found[0], first_offset)
+            return None
+        duplicate = self.producer_state.check(header, first_offset, origin)
+        if duplicate is None:
+            return None
+        return AppendResult(
+            duplicate.first_offset,
+            duplicate.last_offset,
+            batch.max_timestamp,
+            duplicate.timestamp,
+            self.log_start_offset,
+            duplicate=True,
+        )
+
+    def append_as_follower(self, records: memoryview | bytes | bytearray) -> AppendResult:
+        """Write what the leader sent, as it is.
+
+        Args:
+            records: batches and, from old logs, messages; an incomplete last one is ignored.
+
+        Returns:
+            What was appended; -1 as both offsets where `records` holds nothing whole.
+
+        Raises:
+            CorruptBatchError: a checksum does not fit; nothing was written.
+            UnexpectedAppendOffsetError: the batches are out of order, or begin below the log's end; nothing
+                was written.
+            RecordBatchTooLargeError: more bytes than a segment may have.
+            StorageError: the disk failed.
+        """
+        self.home.check_online()
+        segments = self.segments
+        batches = self._check_replicated(records)
+        if not batches:
+            return AppendResult(NO_OFFSET, NO_OFFSET, NO_TIMESTAMP, NO_TIMESTAMP, self.log_start_offset)
+        last_position, last_header = batches[-1]
+        size = last_position + last_header.size
+        if size > segments.config.segment_bytes and len(batches) == 1:
+            raise RecordBatchTooLargeError(
+                f"{size} bytes exceed the maximum segment size of {segments.config.segment_bytes}"
+            )
+        first_offset = batches[0][1].base_offset
+        max_timestamp = max(header.max_timestamp for _, header in batches)
+        view = memoryview(records)
+        try:
+            start = 0
+            while start < len(batches):
+                start = self._append_some(view, batches, start, size)
+        except OSError as error:
+            raise self._failed(error, "appending") from error
+        if segments.end_offset - self.recovery_point >= segments.config.flush_messages:
+            self.flush()
+        if self._high_watermark > segments.end_offset:
+            self._high_watermark = segments.end_offset
+        return AppendResult(
+            first_offset,
+            Offset(segments.end_offset - 1),
+            max_timestamp,
+            NO_TIMESTAMP,
+            self.log_start_offset,
+            size=size,
+        )
+
+    def _check_replicated(self, records: memoryview | bytes | bytearray) -> list[tuple[int, BatchHeader]]:
+        view = memoryview(records)
+        batches: list[tuple[int, BatchHeader]] = []
+        expected = self.segments.end_offset
+        position, size = 0, len(view)
+        try:
+            while position < size:
+                header = header_at(view, position)
+                if header is None or position + header.size > size:
+                    break
+                check_checksum(view, position, header)
+                # Of an old wrapper message only the last offset is known.
+                if header.base_offset < expected:
+                    raise UnexpectedAppendOffsetError(
+                        f"an append to {self.topic_partition} begins at offset {header.base_offset}, "
+                        f"below the next offset {expected}",
+                        header.base_offset,
+                        header.last_offset,
+                    )
+                batches.append((position, header))
+                expected = header.next_offset
+                position += header.size
+        except CorruptRecordError as error:
+            raise CorruptBatchError(f"{self.topic_partition}: {error}") from error
+        return batches
+
+    def _append_some(
+        self, view: memoryview, batches: list[tuple[int, BatchHeader]], start: int, size: int
+    ) -> int:
+        """Append the batches from `start` on that go into one segment; gives the first that was not."""
+        segments, now = self.segments, self.home.clock.wall_ms()
+        first_position, first = batches[start]
+        stop = len(batches)
+        if size - first_position > segments.config.segment_bytes:
+            # A fetch may bring more than a segment takes.
+            stop = start + 1
+            limit = first_position + segments.config.segment_bytes
+            while stop < len(batches) and batches[stop][0] + batches[stop][1].size <= limit:
+                stop += 1
+        last_position, last = batches[stop - 1]
+        data = view[first_position : last_position + last.size]
+        newest = max(batches[start:stop], key=lambda batch: batch[1].max_timestamp)[1]
+        segment = self._segment_for(len(data), first.base_offset, last.last_offset, newest.max_timestamp, now)
+        base_position = segment.size
+        segment.append_batches(
+            data, first_position, batches[start:stop], segments.config.index_interval_bytes
+        )
+        segments.note_position(first.base_offset, segment, base_position)
+        segments.end_offset = last.next_offset
+        producers = self.producer_state
+        for position, header in batches[start:stop]:
+            if header.partition_leader_epoch not in (self.leader_epochs.latest, -1):
+                self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+            if header.producer_id >= 0:
+                completed = apply_batch(producers, header, header.base_offset, view, position)
+                if completed is not None:
+                    index_completed(producers, completed, segment)
+        producers.end_offset = segments.end_offset
+        return stop
+
+    def _segment_for(
+        self, size: int, first_offset: Offset, last_offset: Offset, max_timestamp: WallMs, now: WallMs
+    ) -> Segment:
+        active, config = self.segments.active, self.segments.config
+        if active.should_roll(
+            size,
+            last_offset,
+            max_timestamp,
+            now,
+            config.segment_bytes,
+            config.segment_ms,
+            config.segment_index_bytes,
+        ):
+            return self.roll(first_offset)
+        return active
+
+    # Reading
+
+    def read(self, offset: Offset, max_bytes: int, *, upper_bound: Offset, min_one_batch: bool) -> LogRead:
+        """Find the bytes that answer a fetch, without reading them.
+
+        The range begins with the batch that holds `offset`, which may begin before it, and lies in one
+        segment. Its end may cut a batch.
+
+        Args:
+            offset: the first offset wanted; where compaction left a gap, the next batch is given.
+            max_bytes: the most bytes wanted.
+            upper_bound: read nothing at or above it: the high watermark, the last stable offset or the log's
+                end.
+            min_one_batch: give the first batch whole even if it is larger than `max_bytes`.
+
+        Raises:
+            OffsetOutOfRangeError: below the log's start or above its end.
+            StorageError: the disk failed.
+        """
+        if offset < self.log_start_offset:
+            raise OffsetOutOfRangeError(
+                f"offset {offset} of {self.topic_partition} is below the log's start {self.log_start_offset}"
+            )
+        self.home.check_online()
+        try:
+            return read_segments(self.segments, offset, max_bytes, upper_bound, min_one_batch=min_one_batch)
+        except OSError as error:
+            raise self._failed(error, "reading") from error
+
+    def collect_aborted_transactions(self, start: Offset, end: Offset) -> list[AbortedTransaction]:
+        """Give the aborted transactions that touch [start, end), for a reader of committed data.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        found: list[AbortedTransaction] = []
+        segment = self.segments.floor(start) or self.segments.first
+        try:
+            for candidate in self.segments.between(segment.base_offset, self.log_end_offset):
+                aborted, complete = candidate.transaction_index.collect(start, end)
+                found.extend(aborted)
+                if complete:
+                    break
+        except OSError as error:
+            raise self._failed(error, "reading aborted transactions") from error
+        return found
+
+    def earliest(self) -> TimestampedOffset:
+        """Give the log's start; its epoch where the log knows it."""
+        first = self.leader_epochs.earliest_entry
+        known = first is not None and first.start_offset <= self.log_start_offset
+        epoch = first.epoch if first is not None and known else NO_LEADER_EPOCH
+        return TimestampedOffset(NO_TIMESTAMP, self.log_start_offset, epoch)
+
+    def latest(self) -> TimestampedOffset:
+        """Give the log's end and the newest epoch."""
+        return TimestampedOffset(NO_TIMESTAMP, self.log_end_offset, self.leader_epochs.latest)
+
+    def find_offset_by_timestamp(self, timestamp: WallMs) -> TimestampedOffset | None:
+        """Find the first record that is at least as young as `timestamp`; None where there is none.
+
+        Raises:
+            CorruptBatchError: the batch that holds it is damaged.
+            StorageError: the disk failed.
+        """
+        try:
+            return find_by_timestamp(self.segments, timestamp, self.log_start_offset)
+        except CorruptRecordError as error:
+            raise CorruptBatchError(f"{self.topic_partition}: {error}") from error
+        except OSError as error:
+            raise self._failed(error, "searching by timestamp") from error
+
+    def find_max_timestamp(self) -> TimestampedOffset | None:
+        """Find the record with the greatest timestamp; None where no record has any.
+
+        Raises:
+            CorruptBatchError: the batch that holds it is damaged.
+            StorageError: the disk failed.
+        """
+        try:
+            return find_max_timestamp(self.segments)
+        except CorruptRecordError as error:
+            raise CorruptBatchError(f"{self.topic_partition}: {error}") from error
+        except OSError as error:
+            raise self._failed(error, "searching by timestamp") from error

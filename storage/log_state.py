@@ -1,0 +1,345 @@
+"""What a log is: its offsets and files, opened, rolled, flushed and closed.
+
+`storage.log_trimming` cuts it at either end, `storage.log` has what others do with it.
+"""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from uuid import uuid4
+
+from storage import names
+from storage.errors import InconsistentTopicIdError, StorageError
+from storage.leader_epochs import LeaderEpochCache
+from storage.log_config import LogConfig
+from storage.log_directory import LogDirectory
+from storage.partition_metadata import write_topic_id
+from storage.producer_state import EXPIRATION_MS, ProducerState
+from storage.recovery import load
+from storage.segment import Segment
+from storage.segments import LogOffsetMetadata, Segments
+from wire.types import NO_TOPIC_ID, MonotonicSeconds, Offset, TopicId, TopicPartition, topic_id_text
+
+
+class LogState:
+    """The state of one partition's log, and what keeps it in order.
+
+    Attributes:
+        topic_partition: whose.
+        topic_id: the topic's identity, `NO_TOPIC_ID` until it is known.
+        config: the topic's settings; changed by `update_config`.
+        home: the log directory it is in.
+        leader_epochs: where each leader epoch began.
+        producer_state: idempotent and transactional producers.
+        log_start_offset: the first offset that may be read.
+        log_end_offset: the offset that the next record gets.
+        recovery_point: what is below it is known to be on disk.
+        last_flush: when a flush last ended, or the log was opened.
+    """
+
+    __slots__ = (
+        "_flush_lock",
+        "_high_watermark",
+        "_truncations",
+        "home",
+        "last_flush",
+        "leader_epochs",
+        "log_start_offset",
+        "on_roll",
+        "producer_state",
+        "recovery_point",
+        "segments",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        home: LogDirectory,
+        directory: str,
+        config: LogConfig,
+        *,
+        topic_id: TopicId = NO_TOPIC_ID,
+        producer_expiration_ms: int = EXPIRATION_MS,
+    ) -> None:
+        """Make the object for a log that `open` then reads from its directory."""
+        disk = home.disk
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.home = home
+        self.segments = Segments(home, directory, config)
+        self.leader_epochs = LeaderEpochCache(disk, f"{directory}/{names.LEADER_EPOCHS}")
+        self.producer_state = ProducerState(disk, directory, expiration_ms=producer_expiration_ms)
+        self.log_start_offset = Offset(0)
+        self.recovery_point = Offset(0)
+        self.last_flush: MonotonicSeconds = home.clock.monotonic()
+        self.on_roll: Callable[[LogState], None] | None = None
+        self._high_watermark = Offset(0)
+        self._flush_lock = threading.Lock()
+        self._truncations = 0
+
+    def open(
+        self,
+        *,
+        log_start: Offset = Offset(0),  # noqa: B008 - a NewType call is the bare int
+        recovery_point: Offset = Offset(0),  # noqa: B008
+        clean: bool = True,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """Read the log's directory, and recover it unless the last stop was clean.
+
+        Args:
+            log_start: as checkpointed.
+            recovery_point: as checkpointed.
+            clean: whether its log directory was closed cleanly.
+            progress: told of recovered bytes.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        try:
+            loaded = load(
+                self.segments,
+                self.leader_epochs,
+                self.producer_state,
+                log_start=log_start,
+                recovery_point=recovery_point,
+                clean=clean,
+                progress=progress,
+            )
+        except OSError as error:
+            raise self._failed(error, "opening") from error
+        self.log_start_offset, self.recovery_point, _ = loaded
+        self._high_watermark = self.log_start_offset
+
+    def __repr__(self) -> str:
+        return (
+            f"Log({self.topic_partition}, {self.log_start_offset} to {self.log_end_offset}, "
+            f"high watermark {self._high_watermark})"
+        )
+
+    @property
+    def config(self) -> LogConfig:
+        """The topic's settings."""
+        return self.segments.config
+
+    def update_config(self, config: LogConfig) -> None:
+        """Take new settings; they hold from the next append, roll and retention pass on."""
+        self.segments.config = config
+
+    @property
+    def directory(self) -> Path:
+        """The log's own directory."""
+        return Path(self.segments.directory)
+
+    @property
+    def log_end_offset(self) -> Offset:
+        """The offset that the next record gets."""
+        return self.segments.end_offset
+
+    @property
+    def log_end(self) -> LogOffsetMetadata:
+        """The log's end with its place."""
+        return self.segments.end
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments together."""
+        return self.segments.size_bytes
+
+    @property
+    def active_segment(self) -> Segment:
+        """The segment that is written to."""
+        return self.segments.active
+
+    # High watermark and stable offset
+
+    @property
+    def high_watermark(self) -> Offset:
+        """The offset below which every in-sync replica has all records: what consumers may read."""
+        return self._high_watermark
+
+    def advance_high_watermark(self, offset: Offset) -> bool:
+        """Raise the high watermark, to the log's end at most; a lower one changes nothing.
+
+        Returns:
+            Whether it rose.
+        """
+        offset = min(offset, self.segments.end_offset)
+        if offset <= self._high_watermark:
+            return False
+        self._high_watermark = offset
+        self.producer_state.on_high_watermark(offset)
+        return True
+
+    def set_high_watermark(self, offset: Offset) -> Offset:
+        """Take a leader's or a checkpoint's high watermark, kept within the log; it may be lower than ours.
+        Gives what it is now.
+        """
+        self._high_watermark = max(min(offset, self.segments.end_offset), self.log_start_offset)
+        self.producer_state.on_high_watermark(self._high_watermark)
+        return self._high_watermark
+
+    @property
+    def high_watermark_metadata(self) -> LogOffsetMetadata:
+        """The high watermark with its place.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        return self.offset_metadata(self._high_watermark)
+
+    @property
+    def last_stable_offset(self) -> Offset:
+        """The offset below which no transaction is open: what readers of committed data may read."""
+        first = self.producer_state.first_unstable_offset
+        if first is None or first >= self._high_watermark:
+            return self._high_watermark
+        return max(first, self.log_start_offset)
+
+    def offset_metadata(self, offset: Offset) -> LogOffsetMetadata:
+        """Give an offset with the place of its batch.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        try:
+            return self.segments.metadata(offset)
+        except OSError as error:
+            raise self._failed(error, "looking up an offset") from error
+
+    # Rolling and flushing
+
+    def roll(self, base_offset: Offset | None = None) -> Segment:
+        """Begin a new segment at the log's end, or at `base_offset` beyond it; a snapshot of the producers
+        goes with it.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        try:
+            segment = self.segments.roll(self.log_end_offset if base_offset is None else base_offset)
+            self.producer_state.end_offset = segment.base_offset
+            self.producer_state.take_snapshot()
+        except OSError as error:
+            raise self._failed(error, "rolling") from error
+        if self.on_roll is not None:
+            self.on_roll(self)
+        return segment
+
+    def flush(self, to: Offset | None = None) -> None:
+        """Make the log below an offset survive power loss, and move the recovery point there.
+
+        May run in a thread while the loop appends. Order: the data of the segments, then what is derived
+        from it, then the directory's names, then the recovery point.
+
+        Args:
+            to: the offset, the log's end where None.
+
+        Raises:
+            StorageError: the disk failed. A sync that failed is not tried again: the directory is offline.
+        """
+        self.home.check_online()
+        truncations = self._truncations
+        end = self.segments.end_offset
+        target = end if to is None else min(to, end)
+        if target <= self.recovery_point:
+            return
+        disk = self.home.disk
+        try:
+            pending = self.segments.between(self.recovery_point, target)
+            active = self.segments.active
+            for segment in pending:
+                segment.sync(with_indexes=segment is not active)
+            self.leader_epochs.sync()
+            for segment in pending:
+                snapshot = self.producer_state.snapshot_path(segment.base_offset)
+                self._sync_if_there(snapshot)
+            if any(segment.base_offset >= self.recovery_point for segment in pending):
+                disk.sync_directory(self.segments.directory)
+        except OSError as error:
+            if truncations != self._truncations and not self.home.is_offline:
+                return  # a segment went while we were at it; whoever truncated has seen to the recovery point
+            raise self._failed(error, "flushing") from error
+        with self._flush_lock:
+            if truncations == self._truncations:
+                self.recovery_point = max(self.recovery_point, target)
+        self.last_flush = self.home.clock.monotonic()
+
+    def _sync_if_there(self, path: str) -> None:
+        try:
+            file = self.home.disk.open(path)
+        except FileNotFoundError:
+            return
+        try:
+            file.sync()
+        finally:
+            file.close()
+
+    # Identity, name and end
+
+    def assign_topic_id(self, topic_id: TopicId) -> None:
+        """Note which topic this log is of, on disk too.
+
+        Raises:
+            InconsistentTopicIdError: it is another topic's.
+            StorageError: the disk failed.
+        """
+        if self.topic_id == topic_id:
+            return
+        if self.topic_id != NO_TOPIC_ID:
+            raise InconsistentTopicIdError(
+                f"the log of {self.topic_partition} belongs to topic id {topic_id_text(self.topic_id)}, "
+                f"not {topic_id_text(topic_id)}"
+            )
+        try:
+            write_topic_id(self.home.disk, self.segments.directory, topic_id)
+        except OSError as error:
+            raise self._failed(error, "writing the topic id") from error
+        self.topic_id = topic_id
+
+    def mark_for_deletion(self) -> str:
+        """Rename the log's directory to `<topic>-<partition>.<unique>-delete`, and close it. Gives the new
+        path.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        name = names.marked_directory(self.topic_partition, uuid4().hex, names.DELETE_DIRECTORY)
+        path = f"{self.home.path}/{name}"
+        try:
+            self.home.disk.rename(self.segments.directory, path)
+        except OSError as error:
+            raise self._failed(error, "marking for deletion") from error
+        self._moved_to(path)
+        self.segments.close()
+        return path
+
+    def _moved_to(self, directory: str) -> None:
+        self.segments.moved_to(directory)
+        self.leader_epochs.moved_to(f"{directory}/{names.LEADER_EPOCHS}")
+        self.producer_state.moved_to(directory)
+
+    def close(self, *, clean: bool = True) -> None:
+        """Stop using the log's files.
+
+        Args:
+            clean: flush everything first, and leave a snapshot of the producers at the end, so that the next
+                start reads next to nothing.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        if clean and not self.home.is_offline:
+            try:
+                if self.segments.active.seal():
+                    self.segments.active.sync(with_indexes=True)
+                self.producer_state.take_snapshot(sync=True)
+                self.flush()
+            except OSError as error:
+                raise self._failed(error, "closing") from error
+        self.segments.close()
+
+    def _failed(self, error: OSError, doing: str) -> StorageError:
+        return self.home.fail(error, f"{doing} {self.topic_partition}")

@@ -1,0 +1,519 @@
+"""All logs of a broker: its log directories opened, logs made and removed, checkpoints kept, and all closed again.
+
+A broker may have several log directories. A new log goes to the one with the fewest. A directory whose disk fails is
+offline, with its logs, until the broker is restarted; the others serve on.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from storage import names
+from storage.clock import Clock
+from storage.disk import Disk
+from storage.errors import InconsistentDirectoryError, LogDirectoryNotFoundError, StorageError
+from storage.loading import LoadProgress, load_directory
+from storage.log import Log
+from storage.log_config import LogConfig
+from storage.log_directory import LogDirectory
+from storage.log_state import LogState
+from storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from storage.partition_metadata import write_topic_id
+from storage.producer_state import EXPIRATION_MS
+from wire.types import (
+    NO_BROKER_EPOCH,
+    NO_TOPIC_ID,
+    BrokerEpoch,
+    BrokerId,
+    Offset,
+    TopicId,
+    TopicPartition,
+    WallMs,
+)
+
+_log: Final = logging.getLogger(__name__)
+
+
+class LogStore:
+    """The logs of one broker.
+
+    Attributes:
+        directories: every log directory, offline ones included, in configured order.
+        on_directory_failure: called with a directory when it goes offline, from whatever thread found out.
+    """
+
+    def __init__(
+        self,
+        directories: Sequence[LogDirectory],
+        default_config: LogConfig,
+        clock: Clock,
+        disk: Disk,
+        producer_expiration_ms: int,
+    ) -> None:
+        """Hold directories that are open already; use `LogStore.open`."""
+        self.directories = tuple(directories)
+        self.on_directory_failure: Callable[[LogDirectory], None] | None = None
+        self._default_config = default_config
+        self._clock = clock
+        self._disk = disk
+        self._producer_expiration_ms = producer_expiration_ms
+        self._logs: dict[TopicPartition, Log] = {}
+        self._future_logs: dict[TopicPartition, Log] = {}
+        self._rolled: set[Log] = set()
+        for home in self.directories:
+            home.on_failure = self._directory_failed
+
+    @classmethod
+    def open(
+        cls,
+        directories: Sequence[str | Path],
+        default_config: LogConfig,
+        configs: Mapping[str, LogConfig],
+        clock: Clock,
+        disk: Disk,
+        *,
+        progress: Callable[[LoadProgress], None] | None = None,
+        recovery_threads: int = 1,
+        producer_expiration_ms: int = EXPIRATION_MS,
+    ) -> "LogStore":
+        """Lock the log directories and open every log in them, recovering those that were not closed cleanly.
+
+        Args:
+            directories: `log.dirs`; made where they are missing.
+            default_config: of topics that have none of their own.
+            configs: topic name to its settings.
+            clock: gives the time.
+            disk: gives the files.
+            progress: told how far recovery is; may be called from several threads.
+            recovery_threads: `num.recovery.threads.per.data.dir`.
+            producer_expiration_ms: `producer.id.expiration.ms`.
+
+        Raises:
+            DirectoryLockedError: another broker has one of them open.
+            InconsistentDirectoryError: two directories hold the same partition, or are one directory.
+            StorageError: none of them can be used.
+        """
+        paths = [str(Path(path).absolute()) for path in directories]
+        if len(set(paths)) != len(paths):
+            raise InconsistentDirectoryError(f"a log directory is named twice in {', '.join(paths)}")
+        homes = [LogDirectory(disk, path, clock) for path in paths]
+        store = cls(homes, default_config, clock, disk, producer_expiration_ms)
+        try:
+            for home in homes:
+                try:
+                    home.acquire()
+                except OSError as error:
+                    home.fail(error, "opening the directory")
+            for home in homes:
+                if not home.is_offline:
+                    store._load(home, configs, progress, recovery_threads)
+            if all(home.is_offline for home in homes):
+                raise StorageError(f"no log directory can be used: {', '.join(paths)}")
+        except BaseException:
+            for home in homes:
+                home.release()
+            raise
+        return store
+
+    def _load(
+        self,
+        home: LogDirectory,
+        configs: Mapping[str, LogConfig],
+        progress: Callable[[LoadProgress], None] | None,
+        threads: int,
+    ) -> None:
+        def make(partition: TopicPartition, directory: str, topic_id: TopicId) -> Log:
+            config = configs.get(partition.topic, self._default_config)
+            return self._new_log(partition, home, directory, config, topic_id)
+
+        try:
+            loaded = load_directory(home, make, progress=progress, threads=threads)
+        except StorageError:
+            return
+        except OSError as error:
+            home.fail(error, "opening the directory")
+            return
+        for log in loaded.logs:
+            other = self._logs.get(log.topic_partition)
+            if other is not None:
+                raise InconsistentDirectoryError(
+                    f"{log.topic_partition} is in both {other.home.path} and {home.path}: remove one of them"
+                )
+            self._logs[log.topic_partition] = log
+        for log in loaded.future_logs:
+            self._future_logs[log.topic_partition] = log
+
+    def _new_log(
+        self,
+        partition: TopicPartition,
+        home: LogDirectory,
+        directory: str,
+        config: LogConfig,
+        topic_id: TopicId,
+    ) -> Log:
+        log = Log(
+            partition,
+            home,
+            directory,
+            config,
+            topic_id=topic_id,
+            producer_expiration_ms=self._producer_expiration_ms,
+        )
+        log.on_roll = self._note_roll
+        return log
+
+    # Logs
+
+    def get(self, partition: TopicPartition) -> Log | None:
+        """Give a partition's log; one in an offline directory raises `StorageError` from all that it does."""
+        return self._logs.get(partition)
+
+    def future_log(self, partition: TopicPartition) -> Log | None:
+        """Give the log that is to replace a partition's log once it has caught up, in another directory."""
+        return self._future_logs.get(partition)
+
+    def all_logs(self) -> list[Log]:
+        """Give every log, those in offline directories included."""
+        return list(self._logs.values())
+
+    def logs_in(self, home: LogDirectory) -> list[Log]:
+        """Give the logs of one directory."""
+        return [log for log in self._logs.values() if log.home is home]
+
+    @property
+    def offline_directories(self) -> list[LogDirectory]:
+        """The directories whose disks have failed."""
+        return [home for home in self.directories if home.is_offline]
+
+    def create(
+        self,
+        partition: TopicPartition,
+        topic_id: TopicId = NO_TOPIC_ID,
+        config: LogConfig | None = None,
+        *,
+        directory: str | None = None,
+        sync_parent: bool = True,
+    ) -> Log:
+        """Make a log, or give the one that is there. It survives power loss on return.
+
+        Takes a few syncs: make many in a thread, with `sync_parent` off and one `sync_directories` at the end.
+
+        Args:
+            partition: whose.
+            topic_id: its topic's identity.
+            config: its topic's settings, the default ones where None.
+            directory: which log directory; the one with the fewest logs where None.
+            sync_parent: whether the log directory's names are synced too.
+
+        Raises:
+            InconsistentTopicIdError: the log that is there belongs to another topic.
+            LogDirectoryNotFoundError: no such directory.
+            StorageError: the disk failed.
+        """
+        existing = self._logs.get(partition)
+        if existing is not None:
+            if topic_id != NO_TOPIC_ID:
+                existing.assign_topic_id(topic_id)
+            return existing
+        home = self._choose(directory)
+        path = f"{home.path}/{names.partition_directory(partition)}"
+        try:
+            self._disk.make_directory(path)
+            if topic_id != NO_TOPIC_ID:
+                write_topic_id(self._disk, path, topic_id)
+            if sync_parent:
+                self._disk.sync_directory(home.path)
+        except OSError as error:
+            raise home.fail(error, f"creating {partition}") from error
+        log = self._new_log(partition, home, path, config or self._default_config, topic_id)
+        log.open()
+        self._logs[partition] = log
+        return log
+
+    def _choose(self, directory: str | None) -> LogDirectory:
+        if directory is not None:
+            for home in self.directories:
+                if home.path == directory:
+                    home.check_online()
+                    return home
+            raise LogDirectoryNotFoundError(f"{directory} is no log directory of this broker")
+        online = [home for home in self.directories if not home.is_offline]
+        if not online:
+            raise StorageError("every log directory is offline")
+        if len(online) == 1:
+            return online[0]
+        counts = dict.fromkeys((home.path for home in online), 0)
+        for log in self._logs.values():
+            if log.home.path in counts:
+                counts[log.home.path] += 1
+        return min(online, key=lambda home: counts[home.path])
+
+    def sync_directories(self) -> None:
+        """Make the names of all logs survive power loss, after `create` without it.
+
+        Raises:
+            StorageError: a disk failed.
+        """
+        for home in self.directories:
+            if not home.is_offline:
+                try:
+                    self._disk.sync_directory(home.path)
+                except OSError as error:
+                    raise home.fail(error, "syncing the directory") from error
+
+    def remove(self, partition: TopicPartition) -> None:
+        """Remove a log; one that is not there is no error. Its directory is renamed now, and removed after a delay.
+
+        Raises:
+            StorageError: the disk failed; the log is gone from the store nonetheless.
+        """
+        self.remove_many([partition])
+
+    def remove_many(self, partitions: Iterable[TopicPartition]) -> None:
+        """Remove logs, with one checkpoint for all.
+
+        Raises:
+            StorageError: a disk failed; the logs are gone from the store nonetheless.
+        """
+        touched: set[LogDirectory] = set()
+        failure: StorageError | None = None
+        for partition in partitions:
+            log = self._logs.pop(partition, None)
+            if log is None:
+                continue
+            self._rolled.discard(log)
+            try:
+                path = log.mark_for_deletion()
+                log.home.remove_later([path], log.config.file_delete_delay_ms)
+                touched.add(log.home)
+            except StorageError as error:
+                failure = error
+        for home in touched:
+            try:
+                # A checkpoint that outlived its log would be taken for a new log's of the same name.
+                self._checkpoint(home)
+            except StorageError as error:
+                failure = error
+        if failure is not None:
+            raise failure
+
+    def update_topic_config(self, topic: str, config: LogConfig) -> None:
+        """Give all logs of a topic new settings."""
+        for log in [*self._logs.values(), *self._future_logs.values()]:
+            if log.topic_partition.topic == topic:
+                log.update_config(config)
+
+    def update_default_config(self, config: LogConfig) -> None:
+        """Change what logs get that are made without settings of their own."""
+        self._default_config = config
+
+    # Checkpoints
+
+    def checkpoint_recovery_points(self) -> None:
+        """Write down up to where each log is known to be on disk.
+
+        Raises:
+            StorageError: a disk failed.
+        """
+        for home in self._online():
+            try:
+                home.write_recovery_points(
+                    {log.topic_partition: log.recovery_point for log in self.logs_in(home)}
+                )
+            except OSError as error:
+                raise home.fail(error, "checkpointing recovery points") from error
+
+    def checkpoint_log_starts(self) -> None:
+        """Write down where logs start that start inside a segment.
+
+        Raises:
+            StorageError: a disk failed.
+        """
+        for home in self._online():
+            try:
+                home.log_starts.write(self._log_starts(home))
+            except OSError as error:
+                raise home.fail(error, "checkpointing log starts") from error
+
+    def _log_starts(self, home: LogDirectory) -> dict[TopicPartition, Offset]:
+        return {
+            log.topic_partition: log.log_start_offset
+            for log in self.logs_in(home)
+            if log.log_start_offset > log.segments.first.base_offset
+        }
+
+    def _checkpoint(self, home: LogDirectory) -> None:
+        try:
+            home.write_recovery_points(
+                {log.topic_partition: log.recovery_point for log in self.logs_in(home)}
+            )
+            home.log_starts.write(self._log_starts(home))
+        except OSError as error:
+            raise home.fail(error, "checkpointing") from error
+
+    def read_high_watermarks(self) -> dict[TopicPartition, Offset]:
+        """Give the checkpointed high watermarks of all logs."""
+        found: dict[TopicPartition, Offset] = {}
+        for home in self._online():
+            try:
+                found.update(home.high_watermarks.read())
+            except OSError as error:
+                home.fail(error, "reading high watermarks")
+        return found
+
+    def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
+        """Checkpoint high watermarks; they replace what was there.
+
+        Raises:
+            StorageError: a disk failed; those of the other directories may be written.
+        """
+        by_home: dict[LogDirectory, dict[TopicPartition, Offset]] = {home: {} for home in self._online()}
+        for partition, offset in high_watermarks.items():
+            log = self._logs.get(partition)
+            if log is not None and log.home in by_home:
+                by_home[log.home][partition] = offset
+        for home, offsets in by_home.items():
+            try:
+                home.high_watermarks.write(offsets)
+            except OSError as error:
+                raise home.fail(error, "checkpointing high watermarks") from error
+
+    # Identity
+
+    def meta_properties(self) -> dict[str, MetaProperties | None]:
+        """Read what each usable directory says of itself.
+
+        Raises:
+            InconsistentDirectoryError: one makes no sense.
+        """
+        found = {}
+        for home in self._online():
+            try:
+                found[home.path] = read_meta_properties(self._disk, home.path)
+            except OSError as error:
+                home.fail(error, "reading its identity")
+        return found
+
+    def check_identity(self, cluster_id: str | None, broker_id: BrokerId | None) -> None:
+        """Refuse directories of another broker or another cluster.
+
+        Args:
+            cluster_id: the cluster's, or None to leave it unchecked.
+            broker_id: this broker's, or None.
+
+        Raises:
+            InconsistentDirectoryError: one is foreign; the text says which, whose, and what to do.
+        """
+        for path, properties in self.meta_properties().items():
+            if properties is None:
+                continue
+            if cluster_id is not None and properties.cluster_id not in (None, cluster_id):
+                raise InconsistentDirectoryError(
+                    f"{path} belongs to cluster {properties.cluster_id}, and this broker is of cluster {cluster_id}: "
+                    "check zookeeper.connect and log.dirs"
+                )
+            if broker_id is not None and properties.broker_id not in (None, broker_id):
+                raise InconsistentDirectoryError(
+                    f"{path} belongs to broker {properties.broker_id}, and this is broker {broker_id}: "
+                    "check broker.id and log.dirs"
+                )
+
+    def write_identity(self, cluster_id: str, broker_id: BrokerId) -> None:
+        """Write into every usable directory whose it is, where it does not say so already.
+
+        Raises:
+            StorageError: a disk failed.
+        """
+        for path, properties in self.meta_properties().items():
+            others = properties.others if properties is not None else {}
+            wanted = MetaProperties(cluster_id, broker_id, others)
+            if wanted != properties:
+                try:
+                    write_meta_properties(self._disk, path, wanted)
+                except OSError as error:
+                    raise self._choose(path).fail(error, "writing its identity") from error
+
+    # Upkeep
+
+    def flush_due(self) -> int:
+        """Flush the logs that were rolled, and those whose `flush.ms` has passed; gives how many. For a thread.
+
+        A log whose disk fails is skipped: its directory is offline, and says so itself.
+        """
+        rolled, self._rolled = self._rolled, set()
+        now = self._clock.monotonic()
+        flushed = 0
+        for log in self.all_logs():
+            waited_ms = (now - log.last_flush) * 1000
+            due = log.log_end_offset > log.recovery_point and waited_ms >= log.config.flush_ms
+            if not log.home.is_offline and (due or log in rolled):
+                try:
+                    log.flush(None if due else log.active_segment.base_offset)
+                    flushed += 1
+                except StorageError:
+                    continue
+        return flushed
+
+    @property
+    def flush_wanted(self) -> bool:
+        """Whether a log was rolled since the last `flush_due`."""
+        return bool(self._rolled)
+
+    def run_retention(self, now: WallMs) -> int:
+        """Remove the segments that may go, of all logs, and forget silent producers; gives how many segments."""
+        removed = 0
+        for log in self.all_logs():
+            if log.home.is_offline:
+                continue
+            log.producer_state.remove_expired(now)
+            try:
+                removed += log.delete_old_segments(now)
+            except StorageError:
+                continue
+        return removed
+
+    def remove_due_files(self) -> None:
+        """Remove the files and directories whose delay has passed. For a thread."""
+        for home in self._online():
+            try:
+                home.remove(home.removals_due())
+            except StorageError:
+                continue
+
+    def close(self, *, clean: bool = True, broker_epoch: BrokerEpoch = NO_BROKER_EPOCH) -> None:
+        """Close every log and release the directories.
+
+        A directory whose logs could all be flushed gets its checkpoints and then the clean-shutdown marker, so that
+        the next start reads next to nothing. One that failed gets neither, and is recovered.
+
+        Args:
+            clean: False leaves everything as a crash would.
+            broker_epoch: of the registration that ends; kept in the marker.
+        """
+        for home in self.directories:
+            logs = [log for log in [*self._logs.values(), *self._future_logs.values()] if log.home is home]
+            try:
+                for log in logs:
+                    log.close(clean=clean)
+                if clean and not home.is_offline:
+                    self._checkpoint(home)
+                    home.write_clean_shutdown(broker_epoch)
+            except StorageError as error:
+                _log.warning("%s was not closed cleanly: %s", home.path, error)
+            except OSError as error:
+                home.fail(error, "closing")
+            home.release()
+        self._logs.clear()
+        self._future_logs.clear()
+
+    def _online(self) -> list[LogDirectory]:
+        return [home for home in self.directories if not home.is_offline]
+
+    def _note_roll(self, log: LogState) -> None:
+        if isinstance(log, Log):
+            self._rolled.add(log)
+
+    def _directory_failed(self, home: LogDirectory) -> None:
+        if self.on_directory_failure is not None:
+            self.on_directory_failure(home)
