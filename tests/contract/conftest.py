@@ -30,6 +30,11 @@ class RealZooKeeper:
         """The address, as `zookeeper.connect` has it."""
         return f"127.0.0.1:{self.port}"
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and not stopped since."""
+        return self._process is not None
+
     def start(self) -> None:
         """Start the server and wait until it answers."""
         (self.directory / "data").mkdir(exist_ok=True)
