@@ -22,6 +22,7 @@ from typing import Final
 from cluster.statemachines.transition import IllegalTransition
 from wire.types import Generation, WallMs
 
+FIRST_GENERATION: Final = Generation(0)
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 """The protocol type whose metadata are subscriptions, which lets the coordinator know the topics."""
 
@@ -39,8 +40,9 @@ class GroupState(Enum):
     """The generation stands, its assignment does not. Syncs park until the leader's brings it; commits are told
     REBALANCE_IN_PROGRESS. The assignment being stored moves us on; a join, a leave or a failure moves us back."""
     STABLE = "Stable"
-    """Every member has or can have its assignment. A new, changed or lost member, or the leader joining, moves
-    us on.""" DEAD = "Dead"
+    """Every member has or can have its assignment. A new, changed or lost member, or a join of the leader, moves
+    us on."""
+    DEAD = "Dead"
     """Removed here, or moved to another coordinator. Everybody is told to look for the coordinator again."""
 
 
@@ -154,7 +156,7 @@ class Group:
     group_id: str
     state: GroupState = GroupState.EMPTY
     protocol_type: str | None = None
-    generation: Generation = Generation(0)
+    generation: Generation = FIRST_GENERATION
     protocol_name: str | None = None
     leader_id: str | None = None
     members: dict[str, Member] = field(default_factory=dict)

@@ -96,9 +96,7 @@ def join(group: Group, request: Join, now: WallMs, *, max_size: int, initial_del
     return effects
 
 
-def static_member_stored(
-    group: Group, stored: StoreStaticMember, error: Error, now: WallMs, initial_delay_ms: int
-) -> list[Effect]:
+def static_member_stored(group: Group, stored: StoreStaticMember, error: Error) -> list[Effect]:
     """A static member's new id is in the log, or could not be put there: then it has its old id again."""
     member = group.members.get(stored.new_member_id)
     if error is not Error.NONE:

@@ -150,8 +150,8 @@ def member_list(group: Group) -> tuple[JoinedMember, ...]:
 
 
 def sync(group: Group, member: Member, token: object, assignments: Mapping[str, bytes]) -> list[Effect]:
-    """Take a SyncGroup of a member of the present generation, which is completing: park it; the leader's is
-    stored.""" effects: list[Effect] = []
+    """Take a SyncGroup of a member of the generation that is completing: it parks; the leader's is stored."""
+    effects: list[Effect] = []
     if member.sync is not None:
         # A client that gave up on its connection asks again on another: the first question has no reader.
         effects.append(AnswerSync(member.sync, SyncAnswer(Error.REBALANCE_IN_PROGRESS)))
