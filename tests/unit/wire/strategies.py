@@ -30,7 +30,7 @@ EXHAUSTIVE = os.environ.get("OTTLA_HYPOTHESIS") == "exhaustive"
 def property_settings(examples: int) -> settings:
     """The settings of a property that tries so many examples in the deterministic profile."""
     return settings(
-        max_examples=examples * 100 if EXHAUSTIVE else examples,
+        max_examples=examples * 20 if EXHAUSTIVE else examples,
         derandomize=not EXHAUSTIVE,
         database=None,
         deadline=None,

@@ -21,6 +21,7 @@ from wire.messages.controlled_shutdown import ControlledShutdownRequest
 from wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from wire.messages.heartbeat import HeartbeatResponse
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from wire.schema import Response
 from wire.types import BrokerId
 
 HEADERS = [
@@ -83,11 +84,17 @@ def test_bytes_behind_a_request_are_refused() -> None:
         decode_request(frame)
 
 
+def encoded(response: Response, version: int) -> str:
+    frame = encode_response(response, version, 5)
+    assert isinstance(frame, bytearray)
+    return frame.hex()
+
+
 def test_responses_carry_the_header_of_their_version() -> None:
-    assert encode_response(HeartbeatResponse(), 3, 5).hex() == "0000000a00000005000000000000"
-    assert encode_response(HeartbeatResponse(), 4, 5).hex() == "0000000c000000050000000000000000"
+    assert encoded(HeartbeatResponse(), 3) == "0000000a00000005000000000000"
+    assert encoded(HeartbeatResponse(), 4) == "0000000c000000050000000000000000"
     # A client of any age must be able to read this one, so its header is never tagged.
-    assert encode_response(ApiVersionsResponse(), 3, 5)[4:].hex() == "000000050000010000000000"
+    assert encoded(ApiVersionsResponse(), 3) == "0000000c000000050000010000000000"
     assert decode_response(ApiVersionsResponse, 3, bytes.fromhex("00000005 0000 01 00000000 00"))[0] == 5
     assert decode_response(HeartbeatResponse, 4, bytes.fromhex("00000005 01 63 00 00000000 0000 00"))[0] == 5
 
@@ -119,7 +126,8 @@ def test_file_ranges_stay_pieces_of_their_own(version: int) -> None:
     assert int.from_bytes(whole[:4], "big") == len(whole) - 4
     correlation_id, decoded = decode_response(FetchResponse, version, whole, 4)
     assert correlation_id == 9
-    assert [partition.records for partition in decoded.responses[0].partitions] == [
+    records = [bytes(partition.records or b"") for partition in decoded.responses[0].partitions]
+    assert records == [
         bytes(300),
         b"bytes",
         bytes(5),

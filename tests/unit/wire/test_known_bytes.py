@@ -20,7 +20,7 @@ from wire.messages.fetch import FetchableTopicResponse as FetchTopicResponse
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from wire.schema import Message
-from wire.types import LeaderEpoch, Offset, TopicId, WallMs
+from wire.types import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId, WallMs
 
 TOPIC_ID = TopicId(bytes(range(16)))
 ID = TOPIC_ID.hex()
@@ -94,7 +94,7 @@ TABLE: list[tuple[Message, int, str]] = [
     ),
     (
         FetchRequest(
-            replica_state=ReplicaState(replica_id=2, replica_epoch=5),
+            replica_state=ReplicaState(replica_id=BrokerId(2), replica_epoch=BrokerEpoch(5)),
             max_wait_ms=500,
             min_bytes=1,
             topics=[

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.wire.strategies import ALL_VERSIONS, FORMATS, instances, property_settings
+from tests.unit.wire.strategies import (
+    ALL_VERSIONS,
+    FORMATS,
+    all_messages,
+    instances,
+    property_settings,
+    versions,
+)
 from wire.codec import decode, decoder, encode
 from wire.errors import RemoteProtocolError
 from wire.formats.versioned import decode_versioned, encode_versioned
@@ -79,7 +86,7 @@ def test_formats_carry_their_version(cls: type[Data]) -> None:
     assert decode_versioned(cls, encoded) == cls()
 
 
-_CLASSES = [tuple(parameter.values) for parameter in ALL_VERSIONS]
+_CLASSES: list[tuple[Any, Any]] = [(cls, version) for cls in all_messages() for version in versions(cls)]
 
 
 @property_settings(300)
