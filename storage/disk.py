@@ -226,6 +226,7 @@ class RealLock:
     __slots__ = ("_fd",)
 
     def __init__(self, path: str) -> None:
+        self._fd = -1
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
