@@ -1,4 +1,7 @@
-"""What brokers and clients ask of the active controller: each question a plain value that waits in the queue."""
+"""What brokers and clients ask of the active controller: each question a value that waits in the queue.
+
+Two equal questions are two: each of the callers waits for an answer of its own.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +12,7 @@ from wire.messages.alter_partition import AlterPartitionRequest
 from wire.types import BrokerEpoch, BrokerId, TopicPartition
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ControlledShutdown:
     """A broker asks to be let go; answered with the partitions it still leads."""
 
@@ -17,7 +20,7 @@ class ControlledShutdown:
     broker_epoch: BrokerEpoch
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AlterPartition:
     """A leader of Kafka's asks to have its in-sync replicas written; answered with the response."""
 
@@ -25,7 +28,7 @@ class AlterPartition:
     version: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ElectLeaders:
     """Elections, of all partitions if none are named; answered with a leader or an error for each."""
 
@@ -33,21 +36,21 @@ class ElectLeaders:
     kind: ElectionKind
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Reassign:
     """Moves of partitions, ``None`` to cancel one; answered with an error or ``None`` for each."""
 
     targets: Mapping[TopicPartition, Sequence[BrokerId] | None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ListReassignments:
     """Which moves are under way, of all partitions if none are named; answered with their assignments."""
 
     partitions: tuple[TopicPartition, ...] | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AllocateProducerIds:
     """A broker of Kafka's asks for a block of producer ids; answered with the response."""
 

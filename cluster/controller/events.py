@@ -86,15 +86,13 @@ class RebalanceDue:
     """It is time to see whether leaders should go back to their preferred brokers."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LeaderAndIsrAnswered:
     """A broker answered a LeaderAndIsr request."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
     response: LeaderAndIsrResponse
-
-    __hash__ = object.__hash__
 
 
 @dataclass(frozen=True, slots=True)
