@@ -1,0 +1,269 @@
+"""The guardian and the session record against a real ZooKeeper: who ends a dead broker's session, and how soon."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+import trio
+
+from cluster.zookeeper.client import ZooKeeper
+from cluster.zookeeper.kazoo_client import KazooZooKeeper
+from cluster.zookeeper.registration import BrokerIdTakenError, register
+from cluster.zookeeper.session_closer import SessionKey, close_session, parse_hosts
+from cluster.zookeeper.session_record import (
+    FILE_NAME,
+    close_former_session,
+    erase_session_record,
+    read_session_record,
+    write_session_record,
+)
+from cluster.zookeeper.znodes import BrokerIdZnode, BrokerRegistration, RegisteredEndpoint
+from tests.contract.conftest import RealZooKeeper
+from wire.types import BrokerId, MonotonicSeconds
+
+SESSION_TIMEOUT_S = 30.0
+"""Long, so that no test passes because a session timed out."""
+
+BROKER = textwrap.dedent(
+    """
+    import sys
+    from cluster.zookeeper.guardian import run_guarded
+
+    def main(link):
+        import os, time, trio
+        from pathlib import Path
+        from cluster.zookeeper.kazoo_client import KazooZooKeeper
+        from cluster.zookeeper.session_record import write_session_record
+
+        async def serve():
+            zookeeper = KazooZooKeeper(sys.argv[1], {timeout}, time.monotonic)
+            async with trio.open_nursery() as nursery:
+                await nursery.start(zookeeper.run)
+                link.announce_session(zookeeper.session_key)
+                write_session_record(Path(sys.argv[3]), zookeeper.session_key)
+                await zookeeper.create(sys.argv[2], ephemeral=True)
+                with trio.open_signal_receiver(15, 2) as signals:
+                    print(os.getpid(), flush=True)
+                    async for _ in signals:
+                        nursery.cancel_scope.cancel()
+                        break
+            link.announce_closed()
+            return 7
+
+        return trio.run(serve)
+
+    guarded = {guarded}
+    if guarded:
+        sys.exit(run_guarded(main))
+    from cluster.zookeeper.guardian import GuardianLink
+    sys.exit(main(GuardianLink(None)))
+    """
+)
+
+
+class Broker:
+    """A process with a session and an ephemeral node, guarded or not."""
+
+    def __init__(self, hosts: str, node: str, directory: Path, *, guarded: bool = True) -> None:
+        self.process = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                BROKER.format(timeout=SESSION_TIMEOUT_S, guarded=guarded),
+                hosts,
+                node,
+                str(directory),
+            ],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)},
+            text=True,
+        )
+        assert self.process.stdout is not None
+        self.pid = int(self.process.stdout.readline())
+
+    def __enter__(self) -> "Broker":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pid in (self.pid, self.process.pid):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+def monotonic() -> MonotonicSeconds:
+    return MonotonicSeconds(time.monotonic())
+
+
+async def vanished(zookeeper: ZooKeeper, path: str) -> None:
+    gone = trio.Event()
+    if await zookeeper.exists(path, lambda _: gone.set()) is not None:
+        await gone.wait()
+    assert await zookeeper.exists(path) is None
+
+
+def in_session(hosts: str, main: object) -> None:
+    async def run() -> None:
+        zookeeper = KazooZooKeeper(hosts, SESSION_TIMEOUT_S, monotonic)
+        with trio.fail_after(20):
+            async with trio.open_nursery() as nursery:
+                await nursery.start(zookeeper.run)
+                await main(zookeeper)  # type: ignore[operator]
+                nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_a_killed_broker_loses_its_session_at_once(
+    real_zookeeper: RealZooKeeper, tmp_path: Path, number: signal.Signals
+) -> None:
+    node = f"/guarded-{number.name}"
+    with Broker(real_zookeeper.hosts, node, tmp_path) as broker:
+
+        async def main(zookeeper: ZooKeeper) -> None:
+            assert await zookeeper.exists(node) is not None
+            os.kill(broker.pid, number)
+            with trio.fail_after(5):
+                await vanished(zookeeper, node)
+
+        in_session(real_zookeeper.hosts, main)
+        assert broker.process.wait(5) == 128 + number
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_are_passed_on_and_the_status_is_the_childs(
+    real_zookeeper: RealZooKeeper, tmp_path: Path, number: signal.Signals
+) -> None:
+    with Broker(real_zookeeper.hosts, f"/passed-{number.name}", tmp_path) as broker:
+        broker.process.send_signal(number)
+        assert broker.process.wait(10) == 7
+
+
+def test_a_broker_outlives_its_guardian(real_zookeeper: RealZooKeeper, tmp_path: Path) -> None:
+    with Broker(real_zookeeper.hosts, "/outlives", tmp_path) as broker:
+        broker.process.kill()
+        broker.process.wait()
+        os.kill(broker.pid, 0)
+        os.kill(broker.pid, signal.SIGTERM)
+
+        async def main(zookeeper: ZooKeeper) -> None:
+            await vanished(zookeeper, "/outlives")
+
+        in_session(real_zookeeper.hosts, main)
+
+
+def test_a_restarted_broker_closes_the_session_of_its_former_life(
+    real_zookeeper: RealZooKeeper, tmp_path: Path
+) -> None:
+    with Broker(real_zookeeper.hosts, "/former", tmp_path, guarded=False) as broker:
+        mode = (tmp_path / FILE_NAME).stat().st_mode
+        assert stat.S_IMODE(mode) == 0o600
+        os.kill(broker.pid, signal.SIGKILL)
+        broker.process.wait()
+
+        async def main(zookeeper: ZooKeeper) -> None:
+            assert await zookeeper.exists("/former") is not None
+            await trio.to_thread.run_sync(
+                close_former_session, tmp_path, real_zookeeper.hosts, time.monotonic
+            )
+            assert await zookeeper.exists("/former") is None
+
+        in_session(real_zookeeper.hosts, main)
+    assert read_session_record(tmp_path) is None
+
+
+def test_a_session_is_closed_only_with_its_password(real_zookeeper: RealZooKeeper) -> None:
+    async def main(zookeeper: ZooKeeper) -> None:
+        assert isinstance(zookeeper, KazooZooKeeper)
+        key = zookeeper.session_key
+        wrong = SessionKey(key.hosts, key.session_id, bytes(16), key.timeout_s)
+        assert await trio.to_thread.run_sync(close_session, wrong, time.monotonic)
+        assert await zookeeper.exists("/") is not None
+        # Closing a session that is gone is no error.
+        gone = SessionKey(key.hosts, key.session_id + 1, key.password, key.timeout_s)
+        assert await trio.to_thread.run_sync(close_session, gone, time.monotonic)
+
+    in_session(real_zookeeper.hosts, main)
+
+
+def test_registering_waits_for_another_session_and_then_gives_up(real_zookeeper: RealZooKeeper) -> None:
+    registration = BrokerRegistration(
+        BrokerId(77), (RegisteredEndpoint("PLAINTEXT", "localhost", 1, "PLAINTEXT"),)
+    )
+
+    async def main(zookeeper: ZooKeeper) -> None:
+        assert isinstance(zookeeper, KazooZooKeeper)
+        other = KazooZooKeeper(real_zookeeper.hosts, 1.0, monotonic)
+        path = BrokerIdZnode.path(BrokerId(77))
+        await zookeeper.create(path, b"{}", ephemeral=True, make_parents=True)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(other.run)
+            with pytest.raises(BrokerIdTakenError):
+                await register(other, registration)
+
+            async def free() -> None:
+                await zookeeper.delete(path, 0)  # type: ignore[arg-type]
+
+            nursery.start_soon(free)
+            epoch = await register(other, registration)
+            found = await zookeeper.exists(path)
+            assert found is not None
+            assert found.czxid == epoch
+            # Once more in the same session: the node is ours, and stays.
+            assert await register(other, registration) == epoch
+            nursery.cancel_scope.cancel()
+
+    in_session(real_zookeeper.hosts, main)
+
+
+def test_an_ensemble_that_does_not_answer_is_given_up() -> None:
+    key = SessionKey("127.0.0.1:1,[::1]:1", 5, bytes(16), 0.3)
+    began = time.monotonic()
+    assert not close_session(key, time.monotonic)
+    assert time.monotonic() - began < 3
+
+
+def test_session_records(tmp_path: Path) -> None:
+    assert read_session_record(tmp_path) is None
+    key = SessionKey("a:1,b:2/chroot", -5, bytes(range(16)), 18.0)
+    write_session_record(tmp_path, key)
+    write_session_record(tmp_path, key)
+    assert read_session_record(tmp_path) == key
+    for damaged in ("", "{}", "[]", json.dumps({"hosts": 1, "session_id": "x"})):
+        (tmp_path / FILE_NAME).write_text(damaged)
+        assert read_session_record(tmp_path) is None
+    erase_session_record(tmp_path)
+    erase_session_record(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "addresses"),
+    [
+        ("a:1", [("a", 1)]),
+        ("a", [("a", 2181)]),
+        ("a:1, b:2/kafka/x", [("a", 1), ("b", 2)]),
+        ("[::1]:5,[fe80::1]", [("::1", 5), ("fe80::1", 2181)]),
+        ("", []),
+    ],
+)
+def test_hosts(hosts: str, addresses: list[tuple[str, int]]) -> None:
+    assert parse_hosts(hosts) == addresses
+
+
+def test_the_guardian_imports_nothing_large() -> None:
+    large = "{'trio', 'kazoo', 'msgpack', 'ssl', 'asyncio'}"
+    code = f"import sys, cluster.zookeeper.guardian; print({large} & sys.modules.keys() or [])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
