@@ -89,9 +89,8 @@ class LiveConfiguration:
         try:
             if entity_type == TOPICS:
                 await self._apply_topic(name)
-            elif entity_type == BROKERS:
-                if name in (DEFAULT_ENTITY, str(self._config.broker_id)):
-                    await self._apply_broker()
+            elif entity_type == BROKERS and name in (DEFAULT_ENTITY, str(self._config.broker_id)):
+                await self._apply_broker()
         except MalformedZnodeError as error:
             logger.warning("the configuration of %s is left as it was: %s", entity_path, error)
 
