@@ -24,7 +24,7 @@ from storage.log_read import LogRead, read_segments
 from storage.log_trimming import TrimmableLog
 from storage.producer_recovery import apply_batch, index_completed, read_marker
 from storage.producer_state import AppendOrigin
-from storage.segment import Segment
+from storage.segment import RELATIVE_OFFSET_MAX, Segment
 from storage.segments import LogOffsetMetadata
 from storage.timestamps import TimestampedOffset, find_by_timestamp, find_max_timestamp
 from storage.transaction_index import AbortedTransaction
@@ -275,7 +275,11 @@ class Log(TrimmableLog):
             config.segment_ms,
             config.segment_index_bytes,
         ):
-            return self.roll(first_offset)
+            # At the log's end, even if a follower's next batch comes after a gap: so the segments of a log that was
+            # never compacted follow each other without one, and recovery can tell when a crash has lost the end of a
+            # segment.
+            reachable = last_offset - self.segments.end_offset <= RELATIVE_OFFSET_MAX
+            return self.roll(self.segments.end_offset if reachable else first_offset)
         return active
 
     # Reading

@@ -36,6 +36,7 @@ class LogDirectory:
         "_lock",
         "_removals",
         "checkpointed",
+        "cleaner_offsets",
         "clock",
         "disk",
         "failure",
@@ -55,6 +56,7 @@ class LogDirectory:
         self.on_failure: Callable[[LogDirectory], None] | None = None
         self.recovery_points = OffsetCheckpoint(disk, f"{path}/{names.RECOVERY_POINTS}")
         self.log_starts = OffsetCheckpoint(disk, f"{path}/{names.LOG_STARTS}")
+        self.cleaner_offsets = OffsetCheckpoint(disk, f"{path}/{names.CLEANER_OFFSETS}")
         self.high_watermarks = OffsetCheckpoint(disk, f"{path}/{names.HIGH_WATERMARKS}")
         self._lock: DirectoryLock | None = None
         self._removals: list[tuple[MonotonicSeconds, str]] = []

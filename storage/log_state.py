@@ -85,6 +85,7 @@ class LogState:
         log_start: Offset = Offset(0),  # noqa: B008 - a NewType call is the bare int
         recovery_point: Offset = Offset(0),  # noqa: B008
         clean: bool = True,
+        gaps: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> None:
         """Read the log's directory, and recover it unless the last stop was clean.
@@ -93,6 +94,7 @@ class LogState:
             log_start: as checkpointed.
             recovery_point: as checkpointed.
             clean: whether its log directory was closed cleanly.
+            gaps: whether offsets may be missing between its segments: whether it was ever compacted.
             progress: told of recovered bytes.
 
         Raises:
@@ -106,6 +108,7 @@ class LogState:
                 log_start=log_start,
                 recovery_point=recovery_point,
                 clean=clean,
+                gaps=gaps,
                 progress=progress,
             )
         except OSError as error:
@@ -244,9 +247,8 @@ class LogState:
         truncations = self._truncations
         end = self.segments.end_offset
         target = end if to is None else min(to, end)
-        if target <= self.recovery_point:
+        if target <= self.recovery_point and not self.segments.names_changed:
             return
-        disk = self.home.disk
         try:
             pending = self.segments.between(self.recovery_point, target)
             active = self.segments.active
@@ -256,8 +258,10 @@ class LogState:
             for segment in pending:
                 snapshot = self.producer_state.snapshot_path(segment.base_offset)
                 self._sync_if_there(snapshot)
-            if any(segment.base_offset >= self.recovery_point for segment in pending):
-                disk.sync_directory(self.segments.directory)
+            if self.segments.names_changed:
+                # Cleared first: a change that comes meanwhile is synced next time.
+                self.segments.names_changed = False
+                self.home.disk.sync_directory(self.segments.directory)
         except OSError as error:
             if truncations != self._truncations and not self.home.is_offline:
                 return  # a segment went while we were at it; whoever truncated has seen to the recovery point

@@ -45,6 +45,7 @@ def load(
     log_start: Offset,
     recovery_point: Offset,
     clean: bool,
+    gaps: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> LoadedOffsets:
     """Open the segments of a log's directory, recovering what must be.
@@ -56,6 +57,7 @@ def load(
         log_start: the checkpointed log start, 0 where there is none.
         recovery_point: the checkpointed recovery point, 0 where there is none.
         clean: whether the directory holds the clean-shutdown marker.
+        gaps: whether offsets may be missing between segments, since the log was compacted.
         progress: told how many bytes were recovered, now and then; for a person to see.
 
     Raises:
@@ -67,7 +69,7 @@ def load(
         segments.add(segments.open_segment(base))
     trusted = epochs.load()
     if not clean:
-        _recover(segments, epochs, producers, log_start, recovery_point, progress)
+        _recover(segments, epochs, producers, log_start, recovery_point, progress, gaps=gaps)
     elif not trusted and bases:
         _rebuild_epochs(segments, epochs, segments.first.base_offset)
     end = _find_end(segments, epochs, producers, log_start, clean=clean)
@@ -150,6 +152,8 @@ def _recover(
     log_start: Offset,
     recovery_point: Offset,
     progress: Callable[[int], None] | None,
+    *,
+    gaps: bool,
 ) -> None:
     if not len(segments):
         return
@@ -166,28 +170,42 @@ def _recover(
         pending[0].base_offset,
         trust_absence=False,
     )
+    end, epoch = pending[0].base_offset, NO_LEADER_EPOCH
     for slot, segment in enumerate(pending):
         size = segment.size
-        cut = recover_segment(segment, epochs, producers, segments.config.index_interval_bytes)
+        if segment.base_offset < end or (not gaps and 0 < segment.base_offset - end <= RELATIVE_OFFSET_MAX):
+            _log.warning(
+                "%s: segment %d does not follow offset %d", segments.directory, segment.base_offset, end
+            )
+            segments.remove(pending[slot:])
+            break
+        tail = recover_segment(segment, epochs, producers, segments.config.index_interval_bytes, epoch)
+        end, epoch = tail.end, tail.epoch
         if progress is not None:
             progress(size)
-        if cut:
+        if tail.cut:
             later = pending[slot + 1 :]
-            _log.warning(
-                "%s: segment %d was cut by %d bytes, and %d later segments go",
-                segments.directory,
-                segment.base_offset,
-                cut,
-                len(later),
-            )
+            _log.warning("%s was cut by %d bytes, %d later segments go", segment, tail.cut, len(later))
             segments.remove(later)
             break
         producers.take_snapshot()
 
 
+class RecoveredTail(NamedTuple):
+    """How a recovered segment ends: after which offset and epoch, and how many bytes of it were cut."""
+
+    end: Offset
+    epoch: LeaderEpoch
+    cut: int
+
+
 def recover_segment(
-    segment: Segment, epochs: LeaderEpochCache, producers: ProducerState, index_interval: int
-) -> int:
+    segment: Segment,
+    epochs: LeaderEpochCache,
+    producers: ProducerState,
+    index_interval: int,
+    epoch: LeaderEpoch = NO_LEADER_EPOCH,
+) -> RecoveredTail:
     """Read a segment batch by batch, build all that is derived from it, and cut it where it is damaged.
 
     Args:
@@ -195,9 +213,7 @@ def recover_segment(
         epochs: gets the leader epochs of its batches.
         producers: gets their producers; must stand at the segment's base offset.
         index_interval: bytes between index entries.
-
-    Returns:
-        How many bytes were cut.
+        epoch: the leader epoch of the batch before the segment.
 
     Raises:
         OSError: the disk failed.
@@ -205,7 +221,7 @@ def recover_segment(
     segment.reset_indexes()
     segment.transaction_index.reset()
     valid = last_indexed = 0
-    next_offset, epoch = segment.base_offset, NO_LEADER_EPOCH
+    next_offset = segment.base_offset
     try:
         for position, header, data, at in scan_batches(segment.file, 0, segment.size):
             _check_batch(segment, header, data, at, next_offset, epoch)
@@ -228,7 +244,7 @@ def recover_segment(
     segment.time_index.append(*segment.max_timestamp)
     segment.offset_index.entries.trim()
     segment.time_index.entries.trim()
-    return cut
+    return RecoveredTail(next_offset, epoch, cut)
 
 
 def _check_batch(

@@ -58,15 +58,26 @@ class Segments:
         home: the directory that the log's directory is in.
         directory: the log's own.
         end_offset: the offset that the next record gets.
+        names_changed: whether files were made, renamed or removed since the directory was synced.
     """
 
-    __slots__ = ("_bases", "_positions", "_segments", "config", "directory", "end_offset", "home")
+    __slots__ = (
+        "_bases",
+        "_positions",
+        "_segments",
+        "config",
+        "directory",
+        "end_offset",
+        "home",
+        "names_changed",
+    )
 
     def __init__(self, home: LogDirectory, directory: str, config: LogConfig) -> None:
         self.home = home
         self.directory = directory
         self.config = config
         self.end_offset = Offset(0)
+        self.names_changed = False
         self._bases: list[Offset] = []
         self._segments: list[Segment] = []
         # Where batches begin that were appended of late: followers and tailing consumers ask for just these
@@ -131,6 +142,7 @@ class Segments:
             OSError: the disk failed.
         """
         disk = self.home.disk
+        self.names_changed = True
         for suffix in names.SEGMENT_SUFFIXES:
             path = f"{self.directory}/{names.segment_name(base_offset, suffix)}"
             if disk.exists(path):
@@ -273,6 +285,7 @@ class Segments:
         self._remove_files(segments)
 
     def _remove_files(self, segments: Sequence[Segment]) -> None:
+        self.names_changed = True
         for segment in segments:
             paths = segment.rename("", names.DELETED)
             segment.close()

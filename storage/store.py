@@ -6,6 +6,7 @@ offline, with its logs, until the broker is restarted; the others serve on.
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +34,7 @@ from wire.types import (
 )
 
 _log: Final = logging.getLogger(__name__)
+_CLOSING_THREADS: Final = 8
 
 
 class LogStore:
@@ -481,7 +483,13 @@ class LogStore:
             except StorageError:
                 continue
 
-    def close(self, *, clean: bool = True, broker_epoch: BrokerEpoch = NO_BROKER_EPOCH) -> None:
+    def close(
+        self,
+        *,
+        clean: bool = True,
+        broker_epoch: BrokerEpoch = NO_BROKER_EPOCH,
+        threads: int = _CLOSING_THREADS,
+    ) -> None:
         """Close every log and release the directories.
 
         A directory whose logs could all be flushed gets its checkpoints and then the clean-shutdown marker, so that
@@ -490,12 +498,17 @@ class LogStore:
         Args:
             clean: False leaves everything as a crash would.
             broker_epoch: of the registration that ends; kept in the marker.
+            threads: how many logs are closed at a time; a file system commits the syncs of several in one go.
         """
         for home in self.directories:
             logs = [log for log in [*self._logs.values(), *self._future_logs.values()] if log.home is home]
             try:
-                for log in logs:
-                    log.close(clean=clean)
+                if clean and min(threads, len(logs)) > 1:
+                    with ThreadPoolExecutor(threads, thread_name_prefix="log-closing") as pool:
+                        list(pool.map(Log.close, logs))
+                else:
+                    for log in logs:
+                        log.close(clean=clean)
                 if clean and not home.is_offline:
                     self._checkpoint(home)
                     home.write_clean_shutdown(broker_epoch)
