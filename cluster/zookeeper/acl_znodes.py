@@ -70,16 +70,16 @@ class AclZnode:
         """Write a resource's rules."""
         return encode_json(
             {
-                "version": 1,
                 "acls": [
                     {
                         "principal": entry.principal,
                         "permissionType": entry.permission_type,
-                        "operation": entry.operation,
                         "host": entry.host,
+                        "operation": entry.operation,
                     }
                     for entry in entries
                 ],
+                "version": 1,
             }
         )
 

@@ -83,22 +83,24 @@ class BrokerIdZnode:
         """Write a registration; `host` and `port` repeat the first PLAINTEXT endpoint, for old clients."""
         plain = next((e for e in registration.endpoints if e.security_protocol == "PLAINTEXT"), None)
         value: dict[str, Any] = {
-            "listener_security_protocol_map": {
-                endpoint.listener_name: endpoint.security_protocol for endpoint in registration.endpoints
-            },
-            "endpoints": [endpoint.text for endpoint in registration.endpoints],
-            "jmx_port": registration.jmx_port,
             "features": {
                 name: {"min_version": low, "max_version": high}
                 for name, (low, high) in registration.features.items()
             },
-            "host": plain.host if plain else None,
-            "timestamp": str(registration.timestamp),
-            "port": plain.port if plain else -1,
-            "version": 5,
+            "listener_security_protocol_map": {
+                endpoint.listener_name: endpoint.security_protocol for endpoint in registration.endpoints
+            },
+            "endpoints": [endpoint.text for endpoint in registration.endpoints],
         }
         if registration.rack is not None:
             value["rack"] = registration.rack
+        value |= {
+            "jmx_port": registration.jmx_port,
+            "port": plain.port if plain else -1,
+            "host": plain.host if plain else None,
+            "version": 5,
+            "timestamp": str(registration.timestamp),
+        }
         return encode_json(value)
 
     @staticmethod

@@ -82,7 +82,7 @@ class ProducerIdBlockZnode:
 
 
 class FeatureZnode:
-    """`/feature`: `{"version":2,"status":1,"features":{}}`; status 1 says that feature versioning is on."""
+    """`/feature`: `{"features":{},"version":2,"status":1}`; status 1 says that feature versioning is on."""
 
     PATH: Final = "/feature"
     ENABLED: Final = 1
@@ -92,9 +92,9 @@ class FeatureZnode:
         """Write the finalized features: name to version level."""
         return encode_json(
             {
+                "features": {name: {"max_version_level": level} for name, level in features.items()},
                 "version": 2,
                 "status": FeatureZnode.ENABLED,
-                "features": {name: {"max_version_level": level} for name, level in features.items()},
             }
         )
 

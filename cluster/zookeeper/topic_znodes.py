@@ -49,13 +49,11 @@ class TopicZnode:
     def encode(assignment: TopicAssignment) -> bytes:
         """Write a topic's assignment."""
         partitions = assignment.partitions
-        value: dict[str, Any] = {
-            "removing_replicas": {str(p): list(a.removing) for p, a in partitions.items() if a.removing},
-            "partitions": {str(p): list(a.replicas) for p, a in partitions.items()},
-        }
+        value: dict[str, Any] = {"partitions": {str(p): list(a.replicas) for p, a in partitions.items()}}
         if assignment.topic_id is not None:
             value["topic_id"] = topic_id_text(assignment.topic_id)
         value["adding_replicas"] = {str(p): list(a.adding) for p, a in partitions.items() if a.adding}
+        value["removing_replicas"] = {str(p): list(a.removing) for p, a in partitions.items() if a.removing}
         value["version"] = 3
         return encode_json(value)
 
