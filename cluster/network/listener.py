@@ -154,11 +154,11 @@ class Listeners:
         Raises:
             KeyError: there is no such listener, or it is not bound.
         """
-        for endpoint, sock in self._sockets:
-            if endpoint.listener_name == listener_name:
-                port: int = sock.getsockname()[1]
-                return port
-        raise KeyError(listener_name)
+        return self.bound_ports()[listener_name]
+
+    def bound_ports(self) -> dict[str, int]:
+        """Give the port of each listener that is bound."""
+        return {endpoint.listener_name: sock.getsockname()[1] for endpoint, sock in self._sockets}
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Accept and serve until `stop` has done its work, or until cancelled.
