@@ -7,6 +7,7 @@ question costs a walk over all partitions, except those that are about all parti
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from cluster.controller.state_changes import OnStateChange, StateChange
 from cluster.statemachines.leadership import PartitionAssignment, PartitionLeadership
 from cluster.statemachines.partition import PartitionState
 from cluster.statemachines.replica import ReplicaState
@@ -44,8 +45,9 @@ class ControllerContext:
         deletion_begun: Those of them whose partitions are no longer served.
     """
 
-    def __init__(self, epoch: ControllerEpoch) -> None:
+    def __init__(self, epoch: ControllerEpoch, on_state_change: OnStateChange | None = None) -> None:
         self.epoch = epoch
+        self._on_state_change = on_state_change
         self.brokers: dict[BrokerId, BrokerRegistration] = {}
         self.shutting_down: set[BrokerId] = set()
         self.offline_directories: dict[BrokerId, set[TopicPartition]] = {}
@@ -190,6 +192,8 @@ class ControllerContext:
 
     def put_partition_state(self, partition: TopicPartition, state: PartitionState) -> None:
         """Remember where a partition stands."""
+        if self._on_state_change is not None:
+            self._tell(partition, None, self.partition_state(partition), state)
         self._partition_states[partition] = state
         if state in _LEADERLESS:
             self._leaderless.add(partition)
@@ -202,10 +206,25 @@ class ControllerContext:
 
     def put_replica_state(self, replica: Replica, state: ReplicaState) -> None:
         """Remember where a replica stands."""
+        if self._on_state_change is not None:
+            self._tell(*replica, self.replica_state(replica), state)
         if state is ReplicaState.NON_EXISTENT:
             self._replica_states.pop(replica, None)
         else:
             self._replica_states[replica] = state
+
+    def _tell(
+        self,
+        partition: TopicPartition,
+        broker_id: BrokerId | None,
+        before: PartitionState | ReplicaState,
+        after: PartitionState | ReplicaState,
+    ) -> None:
+        if self._on_state_change is not None:
+            leadership = self.leaderships.get(partition)
+            self._on_state_change(
+                StateChange(self.epoch, partition, broker_id, before.value, after.value, leadership)
+            )
 
     def leaderless_partitions(self) -> list[TopicPartition]:
         """Give the partitions that wait for a leader and are not going away."""

@@ -20,6 +20,7 @@ from typing import Any, Final, cast
 import trio
 
 from cluster.controller import calls, events, steps
+from cluster.controller.answers import event_of
 from cluster.controller.call_desk import CallDesk
 from cluster.controller.calls import Call
 from cluster.controller.channels import Channels, ControlRequest, OpenChannel
@@ -28,8 +29,10 @@ from cluster.controller.events import ControllerEvent
 from cluster.controller.failover import take_office
 from cluster.controller.leader_elections import ElectionKind, ElectionResult
 from cluster.controller.settings import ControllerSettings
-from cluster.controller.term import Term
+from cluster.controller.state_changes import OnStateChange
+from cluster.controller.term import Term, TermStatistics
 from cluster.controller.watches import Watches
+from cluster.metrics.catalogue import BrokerMetrics
 from cluster.statemachines.leadership import PartitionAssignment
 from cluster.zookeeper.client import SessionEvent, SessionExpiredError, ZooKeeper
 from cluster.zookeeper.controller_store import ControllerStore
@@ -39,8 +42,6 @@ from storage.clock import Clock
 from wire.errors import ApiError, Error
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
-from wire.messages.leader_and_isr import LeaderAndIsrResponse
-from wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from wire.schema import Response
 from wire.types import NO_BROKER, NO_CONTROLLER_EPOCH, BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
 
@@ -71,6 +72,9 @@ class Controller:
         open_channel: OpenChannel,
         config: ControllerSettings,
         clock: Clock,
+        *,
+        metrics: BrokerMetrics | None = None,
+        on_state_change: OnStateChange | None = None,
     ) -> None:
         """Make a candidate; ``run`` makes it stand.
 
@@ -81,6 +85,9 @@ class Controller:
             open_channel: Makes the connection to a broker on the listener that brokers use among themselves.
             config: This broker's configuration.
             clock: For the fence, and for the time stamp in ``/controller``.
+            metrics: What it counts into; see also ``cluster.controller.probes``.
+            on_state_change: Hears every state that a partition or replica enters while this broker is in
+                office.
         """
         self.controller_id = NO_BROKER
         self._broker_id = broker_id
@@ -89,6 +96,8 @@ class Controller:
         self._open_channel = open_channel
         self._config = config
         self._clock = clock
+        self._metrics = BrokerMetrics() if metrics is None else metrics
+        self._on_state_change = on_state_change
         self._queue = EventQueue()
         self._desk = CallDesk(self._queue)
         self._watches = Watches(self._queue.put)
@@ -120,6 +129,10 @@ class Controller:
         if self._term is not None:
             description |= self._term.describe()
         return description
+
+    def statistics(self) -> TermStatistics:
+        """Count what a controller is watched by; all 0 where this broker is none."""
+        return TermStatistics() if self._term is None else self._term.statistics()
 
     def registered(self) -> None:
         """Hear that this broker has registered in a new session: stand for election again."""
@@ -228,6 +241,7 @@ class Controller:
 
     async def _take_one(self) -> None:
         event = await self._queue.get()
+        begun_at = self._clock.monotonic()
         try:
             if not await self._wait_until_live():
                 return
@@ -239,6 +253,8 @@ class Controller:
         except SessionExpiredError:
             self._leave_office()
         finally:
+            elapsed_ms = (self._clock.monotonic() - begun_at) * 1000
+            self._metrics.controller_event_time_ms.of(type(event).__name__).observe(elapsed_ms)
             if isinstance(event, events.CallReceived):
                 self._desk.finish(event.ticket, ApiError(Error.NOT_CONTROLLER))
 
@@ -306,8 +322,16 @@ class Controller:
         self._term_scope = trio.CancelScope()
         channels = Channels(self._open_channel, may_send=self._session_is_live, on_answer=self._on_answer)
         channels.start(self._nursery)
-        term = Term(self._broker_id, epoch, self._store, self._config, self._watches, channels)
-        self._term = term
+        self._term = term = Term(
+            self._broker_id,
+            epoch,
+            self._store,
+            self._config,
+            self._watches,
+            channels,
+            self._metrics,
+            self._on_state_change,
+        )
         await take_office(term)
         self._in_office = True
         logger.info("controller epoch %d serves", epoch)
@@ -350,40 +374,9 @@ class Controller:
     def _on_answer(
         self, registration: BrokerRegistration, request: ControlRequest, response: Response
     ) -> None:
-        broker_id, message = registration.broker_id, request.message
-        error_code: int = getattr(response, "error_code", Error.NONE)
-        if error_code != Error.NONE:
-            logger.error(
-                "broker %d answers %s with %s",
-                broker_id,
-                type(message).__name__,
-                Error.from_code(error_code).name,
-            )
-        if isinstance(response, LeaderAndIsrResponse):
-            lost = self._term is not None and bool(self._term.context.offline_directories.get(broker_id))
-            if steps.needs_step(response, lost):
-                self._queue.put(events.LeaderAndIsrAnswered(broker_id, registration.epoch, response))
-        elif isinstance(response, StopReplicaResponse) and isinstance(message, StopReplicaRequest):
-            errors = _deletion_errors(message, response)
-            if errors:
-                self._queue.put(events.DeletionAnswered(broker_id, registration.epoch, errors))
-
-
-def _deletion_errors(
-    request: StopReplicaRequest, response: StopReplicaResponse
-) -> tuple[tuple[TopicPartition, Error], ...]:
-    """Give what became of each replica that was to be deleted."""
-    asked = {
-        TopicPartition(topic.topic_name, partition.partition_index)
-        for topic in request.topic_states
-        for partition in topic.partition_states
-        if partition.delete_partition
-    }
-    whole = Error.from_code(response.error_code)
-    errors = {
-        TopicPartition(partition.topic_name, partition.partition_index): Error.from_code(partition.error_code)
-        for partition in response.partition_errors
-    }
-    if whole is not Error.NONE:
-        errors = dict.fromkeys(asked, whole)
-    return tuple((partition, error) for partition, error in sorted(errors.items()) if partition in asked)
+        lost = self._term is not None and bool(
+            self._term.context.offline_directories.get(registration.broker_id)
+        )
+        event = event_of(registration, request.message, response, lost_directory=lost)
+        if event is not None:
+            self._queue.put(event)

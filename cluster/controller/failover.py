@@ -10,7 +10,7 @@ import logging
 import trio
 
 from cluster.controller import broker_changes, deletions, leader_elections, reassignments
-from cluster.controller.partition_transitions import PARTITIONS_PER_TURN
+from cluster.controller.request_batch import PARTITIONS_PER_TURN
 from cluster.controller.term import Term
 from cluster.controller.topic_changes import load_topics
 from cluster.statemachines import replica as machine
@@ -53,7 +53,8 @@ async def take_office(term: Term) -> None:
     await term.batch.flush()
     await _start_machines(term)
     await reassignments.resume_all(term)
-    await deletions.resume(term)
+    # Once more, now that deletions can be begun: this also takes back marks that belong to no topic.
+    await deletions.deletions_changed(term)
     await leader_elections.preferred_election_requested(term)
 
 

@@ -15,8 +15,9 @@ from typing import Final
 import trio
 
 from cluster.controller.context import ControllerContext
-from cluster.controller.request_batch import RequestBatch
+from cluster.controller.request_batch import PARTITIONS_PER_TURN, RequestBatch
 from cluster.controller.settings import ControllerSettings
+from cluster.metrics.catalogue import BrokerMetrics
 from cluster.statemachines import partition as machine
 from cluster.statemachines.elections import (
     Election,
@@ -37,8 +38,6 @@ logger = logging.getLogger(__name__)
 
 MAX_ROUNDS: Final = 100
 """How often a decision is made again because somebody wrote in between; past it, it counts as failed."""
-PARTITIONS_PER_TURN: Final = 500
-"""How many partitions are worked on before the broker's other tasks get a turn."""
 MAX_LOGGED_FAILURES: Final = 20
 """How many failed elections of one step are logged each; of the others only the number is."""
 UNCLEAN_ELECTION_KEY: Final = "unclean.leader.election.enable"
@@ -69,11 +68,13 @@ class PartitionTransitions:
         store: ControllerStore,
         batch: RequestBatch,
         settings: ControllerSettings,
+        metrics: BrokerMetrics,
     ) -> None:
         self._context = context
         self._store = store
         self._batch = batch
         self._settings = settings
+        self._metrics = metrics
         self.unclean_elections = 0
         """How many elections of this controller may have lost records."""
 
@@ -255,6 +256,7 @@ class PartitionTransitions:
         """Write decisions; gives the partitions that have to be decided again."""
         if not elected:
             return []
+        self._metrics.leader_elections.only.value += len(elected) if tell else 0
         writes = await self._store.write_partition_states(
             [(partition, election.leadership) for partition, election in elected.items()]
         )
@@ -274,6 +276,7 @@ class PartitionTransitions:
                 self._now_led(partition, result)
                 if elected[partition].unclean:
                     self.unclean_elections += 1
+                    self._metrics.unclean_leader_elections.only.value += 1
                     logger.warning("partition %s: broker %d leads uncleanly", partition, result.leader)
                 self._tell(partition, result, elected[partition].recipients, is_new=False)
         return stale

@@ -11,8 +11,8 @@ from typing import Final, assert_never
 import trio
 
 from cluster.controller.context import ControllerContext
-from cluster.controller.partition_transitions import MAX_ROUNDS, PARTITIONS_PER_TURN
-from cluster.controller.request_batch import RequestBatch
+from cluster.controller.partition_transitions import MAX_ROUNDS
+from cluster.controller.request_batch import PARTITIONS_PER_TURN, RequestBatch
 from cluster.statemachines import replica as machine
 from cluster.statemachines.elections import leave_isr
 from cluster.statemachines.leadership import PartitionAssignment, PartitionLeadership
@@ -59,7 +59,9 @@ class ReplicaTransitions:
             moved.append((replica, after))
             for effect in effects:
                 self._gather(replica, effect, leaving, roles)
-        for (partition, is_new), brokers in roles.items():
+        for index, ((partition, is_new), brokers) in enumerate(roles.items()):
+            if index % PARTITIONS_PER_TURN == 0:
+                await trio.lowlevel.checkpoint()
             self._tell_role(partition, brokers, is_new=is_new)
         unwritten = await self._leave_isrs(leaving)
         for replica, after in moved:

@@ -52,6 +52,9 @@ MAX_PARTITIONS_PER_REQUEST: Final = 4000
 Kafka advises for a broker: up to there a starting broker hears of all its replicas in one request, which
 Kafka's brokers expect before they write their high watermarks."""
 
+PARTITIONS_PER_TURN: Final = 500
+"""How many partitions are worked on before the broker's other tasks get a turn."""
+
 SECURITY_PROTOCOL_IDS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 _State = TypeVar("_State")
@@ -217,11 +220,13 @@ class RequestBatch:
         if not broker_ids:
             return
         context = self._context
-        states = {
-            partition: self._metadata_state(partition, leadership)
-            for partition in partitions
-            if (leadership := context.leaderships.get(partition)) is not None
-        }
+        states: dict[TopicPartition, UpdateMetadataPartitionState] = {}
+        for index, partition in enumerate(partitions):
+            if index % PARTITIONS_PER_TURN == 0:
+                await trio.lowlevel.checkpoint()
+            leadership = context.leaderships.get(partition)
+            if leadership is not None:
+                states[partition] = self._metadata_state(partition, leadership)
         live_brokers = [_metadata_broker(broker) for _, broker in sorted(context.brokers.items())]
         for part in _cut(states) if states else [states]:
             topic_states = [

@@ -18,7 +18,6 @@ from cluster.controller.event_queue import EventQueue
 from cluster.controller.term import Term
 from wire.errors import Error
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from wire.messages.leader_and_isr import LeaderAndIsrResponse
 from wire.types import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -104,23 +103,6 @@ async def _roles_answered(term: Term, event: events.LeaderAndIsrAnswered) -> Non
         for partition in topic.partition_errors
     ]
     await broker_changes.roles_answered(term, event.broker_id, errors)
-
-
-def needs_step(response: LeaderAndIsrResponse, lost_directory: bool) -> bool:
-    """Tell whether a broker's answer to LeaderAndIsr changes what the controller knows.
-
-    Args:
-        response: The answer.
-        lost_directory: Whether replicas of the broker are known to have no working directory: then a success
-            is news, too.
-    """
-    if response.error_code != Error.NONE:
-        return False
-    return lost_directory or any(
-        partition.error_code == Error.KAFKA_STORAGE_ERROR
-        for topic in response.topics
-        for partition in topic.partition_errors
-    )
 
 
 async def answer_call(term: Term, call: Call) -> object:

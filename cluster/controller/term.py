@@ -1,5 +1,6 @@
 """One term of office: everything that belongs to this controller epoch and ends with it."""
 
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from cluster.controller.channels import Channels
@@ -8,9 +9,28 @@ from cluster.controller.partition_transitions import PartitionTransitions
 from cluster.controller.replica_transitions import ReplicaTransitions
 from cluster.controller.request_batch import RequestBatch
 from cluster.controller.settings import ControllerSettings, RequestVersions, inter_broker_listener
+from cluster.controller.state_changes import OnStateChange
 from cluster.controller.watches import Watches
+from cluster.metrics.catalogue import BrokerMetrics
 from cluster.zookeeper.controller_store import ControllerStore
 from wire.types import BrokerId, ControllerEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class TermStatistics:
+    """What a controller is watched by; all 0 for a broker that is not the controller.
+
+    Attributes:
+        topics: Topics of the cluster.
+        partitions: Their partitions.
+        offline_partitions: Those without a leader that can be reached.
+        preferred_imbalance: Those that another broker leads than the preferred one.
+    """
+
+    topics: int = 0
+    partitions: int = 0
+    offline_partitions: int = 0
+    preferred_imbalance: int = 0
 
 
 class Term:
@@ -36,9 +56,11 @@ class Term:
         settings: ControllerSettings,
         watches: Watches,
         channels: Channels,
+        metrics: BrokerMetrics,
+        on_state_change: OnStateChange | None = None,
     ) -> None:
         self.controller_id = controller_id
-        self.context = ControllerContext(epoch)
+        self.context = ControllerContext(epoch, on_state_change)
         self.store = store
         self.settings = settings
         self.watches = watches
@@ -50,8 +72,26 @@ class Term:
             inter_broker_listener(settings),
             channels.put,
         )
-        self.partitions = PartitionTransitions(self.context, store, self.batch, settings)
+        self.partitions = PartitionTransitions(self.context, store, self.batch, settings, metrics)
         self.replicas = ReplicaTransitions(self.context, store, self.batch)
+
+    def statistics(self) -> "TermStatistics":
+        """Count what the controller is watched by."""
+        context = self.context
+        leaderships = context.leaderships
+        offline = misplaced = 0
+        for partition, assignment in context.all_partitions():
+            if partition.topic in context.deletion_queued or not assignment.replicas:
+                continue
+            leadership = leaderships.get(partition)
+            offline += leadership is None or not context.is_reachable(partition, leadership.leader)
+            misplaced += leadership is not None and leadership.leader != assignment.replicas[0]
+        return TermStatistics(
+            topics=len(context.topics),
+            partitions=sum(map(len, context.topics.values())),
+            offline_partitions=offline,
+            preferred_imbalance=misplaced,
+        )
 
     def describe(self) -> dict[str, Any]:
         """Describe the controller's knowledge in plain types, counts rather than lists of partitions."""
@@ -69,23 +109,11 @@ class Term:
                 }
                 for broker_id, broker in sorted(context.brokers.items())
             ],
-            "topics": len(context.topics),
-            "partitions": sum(map(len, context.topics.values())),
+            **asdict(self.statistics()),
             "leaderless": [str(partition) for partition in context.leaderless_partitions()],
-            "preferred_imbalance": self._misplaced(),
             "reassigning": [str(partition) for partition in sorted(context.reassigning)],
             "deleting": sorted(context.deletion_queued),
             "deletions_waiting": sorted(context.deletion_halted),
             "unclean_elections": self.partitions.unclean_elections,
             "unsent_requests": {str(broker): count for broker, count in self.channels.backlog().items()},
         }
-
-    def _misplaced(self) -> int:
-        """Count the partitions that another broker leads than the preferred one."""
-        leaderships = self.context.leaderships
-        return sum(
-            (leadership := leaderships.get(partition)) is not None
-            and leadership.leader != assignment.replicas[0]
-            for partition, assignment in self.context.all_partitions()
-            if assignment.replicas and partition.topic not in self.context.deletion_queued
-        )

@@ -188,7 +188,7 @@ class Cluster:
         self.ensemble.expire(broker.zookeeper.session_id)
         await self.settle()
 
-    async def stand(self, broker_id: int) -> Controller:
+    async def stand(self, broker_id: int, **observers: Any) -> Controller:
         """Have a broker stand for election."""
         zookeeper = self.brokers[broker_id].zookeeper
         controller = Controller(
@@ -198,6 +198,7 @@ class Cluster:
             lambda registration: FakeChannel(self.brokers[registration.broker_id]),
             self.settings,
             TrioClock(),
+            **observers,
         )
         self.controllers[broker_id] = controller
         scope = self.scopes[broker_id] = trio.CancelScope()

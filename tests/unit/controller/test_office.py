@@ -7,6 +7,9 @@ import pytest
 import trio
 
 from cluster.controller.controller import KraftControllerError
+from cluster.controller.probes import register_probes
+from cluster.controller.state_changes import StateChange
+from cluster.metrics.catalogue import BrokerMetrics
 from cluster.zookeeper.client import SetData
 from cluster.zookeeper.controller_store import ControllerStore
 from cluster.zookeeper.znodes import ControllerZnode
@@ -235,5 +238,31 @@ def test_a_large_failover_reads_and_tells_in_batches(tell: Tell) -> None:
             leadership = await cluster.state("t", partition)
             assert leadership.leader in (1, 2)
             assert 0 not in leadership.isr
+
+    tell(story)
+
+
+def test_what_is_watched(tell: Tell) -> None:
+    async def story(cluster: Any) -> None:
+        metrics = BrokerMetrics()
+        changes: list[StateChange] = []
+        controller = await cluster.stand(1, metrics=metrics, on_state_change=changes.append)
+        register_probes(controller, metrics)
+
+        def value(name: str) -> float:
+            return metrics.registry.values()["kafka_controller_kafkacontroller_" + name]
+
+        assert value("activecontrollercount") == 0
+        assert value("globaltopiccount") == 0
+        await cluster.create_topic("t", [[0, 1], [1, 2], [0]])
+        await cluster.kill_broker(0)
+        assert value("activecontrollercount") == 1
+        assert (value("globaltopiccount"), value("globalpartitioncount")) == (1, 3)
+        assert (value("offlinepartitionscount"), value("preferredreplicaimbalancecount")) == (1, 2)
+        assert metrics.leader_elections.only.value == 1
+        states = [change.after for change in changes if (change.partition, change.broker_id) == (T0, None)]
+        assert states == ["offline", "online"]
+        assert changes[-1].controller_epoch == 2
+        assert metrics.controller_event_time_ms.of("ControllerChanged").count > 0
 
     tell(story)

@@ -1,0 +1,27 @@
+"""The controller's metrics that are told when somebody looks; on brokers that are not the controller they are 0."""
+
+from collections.abc import Callable
+
+from cluster.controller.controller import Controller
+from cluster.controller.term import TermStatistics
+from cluster.metrics.catalogue import BrokerMetrics
+
+_PREFIX = "kafka_controller_kafkacontroller_"
+
+
+def register_probes(controller: Controller, metrics: BrokerMetrics) -> None:
+    """Have a controller tell its metrics.
+
+    Raises:
+        ValueError: another controller tells them already.
+    """
+
+    def told(name: str, value: Callable[[TermStatistics], int]) -> None:
+        metrics.probe(_PREFIX + name, lambda: value(controller.statistics()))
+
+    metrics.probe(_PREFIX + "activecontrollercount", lambda: int(controller.is_active))
+    metrics.probe(_PREFIX + "fencedbrokercount", lambda: 0)
+    told("offlinepartitionscount", lambda statistics: statistics.offline_partitions)
+    told("preferredreplicaimbalancecount", lambda statistics: statistics.preferred_imbalance)
+    told("globaltopiccount", lambda statistics: statistics.topics)
+    told("globalpartitioncount", lambda statistics: statistics.partitions)
