@@ -74,8 +74,10 @@ async def create_partition_states(
         ControllerMovedError: another controller was elected; of the states some may have been created before.
     """
     topics = sorted({partition.topic for partition, _ in states})
-    # Whether it was created now, was there, or cannot be for want of the topic shows in what follows.
-    await fence.write_many(zookeeper, [[Create(TopicPartitionsZnode.path(topic))] for topic in topics])
+    while topics:
+        # Whether it was created now, was there, or cannot be for want of the topic shows in what follows.
+        results = await fence.write_many(zookeeper, [[Create(TopicPartitionsZnode.path(t))] for t in topics])
+        topics = [t for t, r in zip(topics, results, strict=True) if isinstance(r, ConnectionLossError)]
     initial = [(partition, leadership.at_version(INITIAL_VERSION)) for partition, leadership in states]
     outcomes = await _write_all(zookeeper, fence, initial, _creation, _settle_creation)
     # A partition's node without a state below it, which a crash can leave behind, was in the way: fill it.

@@ -111,16 +111,13 @@ class PartitionStateZnode:
 
     @staticmethod
     def encode(leadership: PartitionLeadership) -> bytes:
-        """Write a decision; its znode version is not part of it.
-
-        No `leader_recovery_state` is written: absent it means "recovered", which is what a leader that has no
-        recovery to do says of itself.
-        """
+        """Write a decision; its znode version is not part of it, nor a recovery state that is over."""
         # By hand, because failover writes thousands at once and every value is a number.
         isr = ",".join(map(str, leadership.isr))
+        recovery = ',"leader_recovery_state":1' if leadership.recovering else ""
         return (
             f'{{"controller_epoch":{leadership.controller_epoch},"leader":{leadership.leader},"version":1,'
-            f'"leader_epoch":{leadership.leader_epoch},"isr":[{isr}]}}'
+            f'"leader_epoch":{leadership.leader_epoch},"isr":[{isr}]{recovery}}}'
         ).encode()
 
     @staticmethod
@@ -143,4 +140,5 @@ class PartitionStateZnode:
                 isr=_brokers(value["isr"]),
                 controller_epoch=ControllerEpoch(int(value["controller_epoch"])),
                 zk_version=zk_version,
+                recovering=int(value.get("leader_recovery_state", 0)) != 0,
             )
