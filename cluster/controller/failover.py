@@ -96,7 +96,7 @@ async def _start_machines(term: Term) -> None:
 
 
 async def _shrink_dead(term: Term, dead: list[Replica]) -> None:
-    """Take dead replicas out of the in-sync ones where another leads.
+    """Take dead replicas out of the in-sync ones, and out of their leaderships.
 
     Their broker may have died together with the last controller. Kafka leaves this to the leaders, and
     whoever writes with acks=all waits until these lose patience.
@@ -107,6 +107,6 @@ async def _shrink_dead(term: Term, dead: list[Replica]) -> None:
         for replica in dead
         if (leadership := context.leaderships.get(replica.partition)) is not None
         and replica.broker_id in leadership.isr
-        and context.is_online(replica.partition, leadership.leader)
+        and leadership.has_leader
     ]
     await term.replicas.apply(counted_on, machine.ReplicaUnavailable())

@@ -151,6 +151,8 @@ def leave_isr(
     if len(remaining) == len(leadership.isr):
         return None
     leader = NO_LEADER if leadership.leader in leaving else leadership.leader
+    if not remaining and leader == leadership.leader:
+        return None
     return leadership.decided(leader, remaining or leadership.isr, controller_epoch)
 
 

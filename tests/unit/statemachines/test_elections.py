@@ -128,6 +128,7 @@ def test_leave_isr(
 
 def test_leave_isr_of_a_stranger_changes_nothing() -> None:
     assert leave_isr(led(0, [0, 1]), brokers(2), EPOCH) is None
+    assert leave_isr(led(NO_LEADER, [0]), brokers(0), EPOCH) is None
 
 
 def test_every_decision_raises_the_epoch_by_one() -> None:
