@@ -8,7 +8,7 @@ broken connection a request is sent again: whether it was carried out the first 
 creation may answer that the topic exists.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -119,6 +119,9 @@ async def open_admin(
         await admin.close()
 
 
+Connector = Callable[[str, int, str, float], Awaitable[Connection]]
+
+
 class Admin:
     """Asks a cluster about its topics and changes them. Made by `open_admin`.
 
@@ -126,10 +129,17 @@ class Admin:
     and `NoCommonVersionError` where the broker does not serve what is asked.
     """
 
-    def __init__(self, bootstrap: Sequence[tuple[str, int]], client_id: str, timeout_s: float) -> None:
+    def __init__(
+        self,
+        bootstrap: Sequence[tuple[str, int]],
+        client_id: str,
+        timeout_s: float,
+        connector: Connector = connect,
+    ) -> None:
         self._bootstrap = bootstrap
         self._client_id = client_id
         self._timeout_s = timeout_s
+        self._connect = connector
         self._connections: dict[tuple[str, int], Connection] = {}
         self._cluster = ClusterDescription(None, BrokerId(-1), {})
 
@@ -361,7 +371,7 @@ class Admin:
     async def _connection(self, address: tuple[str, int]) -> Connection:
         connection = self._connections.get(address)
         if connection is None or not connection.is_open:
-            connection = await connect(*address, self._client_id, CONNECT_TIMEOUT_S)
+            connection = await self._connect(*address, self._client_id, CONNECT_TIMEOUT_S)
             self._connections[address] = connection
         return connection
 

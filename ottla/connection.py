@@ -42,7 +42,7 @@ class Connection:
         is_open: False once the connection has broken or was closed.
     """
 
-    def __init__(self, stream: trio.SocketStream, host: str, port: int, client_id: str) -> None:
+    def __init__(self, stream: trio.abc.Stream, host: str, port: int, client_id: str) -> None:
         self.host = host
         self.port = port
         self.is_open = True
