@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import trio
 
+from cluster.metrics.registry import Counter
 from cluster.network.broker_client import BrokerChannel, ConnectionFailedError
 from cluster.replication.fetch_state import FIRST_BACKOFF_S, FetchState, truncation_offset
 from cluster.replication.follower_session import FollowerSession
@@ -44,7 +45,6 @@ from wire.types import (
 
 if TYPE_CHECKING:
     from cluster.configuration.broker_config import BrokerConfig
-    from cluster.replication.partition import Partition
     from storage.clock import Clock
     from storage.log import Log
 
@@ -77,7 +77,7 @@ class FetcherSurroundings:
         clock: Tells when a delayed partition may go on.
         connect: Gives a channel to a broker, or None while its address is not known.
         failed: Partitions that were given up, and why.
-        storage_failed: Told of a partition whose disk failed.
+        bytes_in: Counts the bytes that were appended.
     """
 
     broker_id: BrokerId
@@ -87,7 +87,7 @@ class FetcherSurroundings:
     clock: "Clock"
     connect: Callable[[BrokerId, int], BrokerChannel | None]
     failed: dict[TopicPartition, str]
-    storage_failed: "Callable[[Partition], None]"
+    bytes_in: Counter
 
 
 class Fetcher:
@@ -101,7 +101,6 @@ class Fetcher:
     Attributes:
         states: The partitions by name.
         fetches: How many requests were answered.
-        bytes_in: How many bytes were appended.
     """
 
     def __init__(self, leader_id: BrokerId, fetcher_id: int, around: FetcherSurroundings) -> None:
@@ -109,7 +108,6 @@ class Fetcher:
         self.fetcher_id = fetcher_id
         self.states: dict[TopicPartition, FetchState] = {}
         self.fetches = 0
-        self.bytes_in = 0
         self._around = around
         self._session = FollowerSession()
         self._changed: dict[TopicPartition, None] = {}
@@ -319,8 +317,6 @@ class Fetcher:
             self._delay(state)
         except LogError as error:
             self._give_up(state, str(error))
-            if error.kafka_error is Error.KAFKA_STORAGE_ERROR:
-                self._around.storage_failed(state.partition)
 
     def _append(self, state: FetchState, log: "Log", data: PartitionData) -> None:
         records = memoryview(data.records)  # type: ignore[arg-type]
@@ -334,7 +330,7 @@ class Fetcher:
             log.truncate_fully_and_start_at(Offset(error.first_offset), end)
             result = log.append_as_follower(records)
         if result.last_offset >= 0:
-            self.bytes_in += result.size
+            self._around.bytes_in.value += result.size
             state.moved_to(log.log_end_offset, log.leader_epochs.latest)
             state.backoff_s = FIRST_BACKOFF_S
             self._changed[state.topic_partition] = None
@@ -406,8 +402,6 @@ class Fetcher:
                     self._delay(state)
             except LogError as error:
                 self._give_up(state, str(error))
-                if error.kafka_error is Error.KAFKA_STORAGE_ERROR:
-                    self._around.storage_failed(state.partition)
 
     def _still(self, topic_partition: TopicPartition, state: FetchState) -> "Log | None":
         return state.partition.log if self.states.get(topic_partition) is state else None

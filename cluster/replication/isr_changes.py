@@ -18,6 +18,7 @@ from cluster.zookeeper.client import BadVersionError, NoNodeError, ZooKeeperErro
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from cluster.metrics.catalogue import BrokerMetrics
     from cluster.statemachines.leadership import PartitionLeadership
     from storage.clock import Clock
     from wire.types import TopicPartition, ZkVersion
@@ -49,23 +50,19 @@ class IsrChanges:
     Args:
         store: ZooKeeper.
         clock: Tells partitions when their change came through.
-
-    Attributes:
-        expansions: How many replicas joined.
-        shrinkings: How many changes took replicas out.
-        failures: How many changes the znode's version refused.
+        metrics: Counts expansions, shrinkings, and changes that the znode's version refused.
     """
 
-    def __init__(self, store: IsrStore, clock: "Clock") -> None:
+    def __init__(self, store: IsrStore, clock: "Clock", metrics: "BrokerMetrics") -> None:
         self._store = store
         self._clock = clock
         self._proposed: dict[Partition, None] = {}
         self._written: dict[TopicPartition, None] = {}
         self._proposal_came = trio.Event()
         self._write_done = trio.Event()
-        self.expansions = 0
-        self.shrinkings = 0
-        self.failures = 0
+        self._expands = metrics.isr_expands.only
+        self._shrinks = metrics.isr_shrinks.only
+        self._failures = metrics.failed_isr_updates.only
 
     def submit(self, partition: Partition) -> None:
         """Take a partition that has just proposed a change."""
@@ -102,7 +99,7 @@ class IsrChanges:
                 )
             except (BadVersionError, NoNodeError) as error:
                 logger.info("ISR of %s is not changed: %s", topic_partition, error)
-                self.failures += 1
+                self._failures.value += 1
                 partition.isr_superseded(pending)
                 return
             except ZooKeeperError as error:
@@ -111,9 +108,9 @@ class IsrChanges:
                 continue
             logger.info("ISR of %s is now %s", topic_partition, pending.proposed.isr)
             if isinstance(pending, PendingExpand):
-                self.expansions += 1
+                self._expands.value += 1
             else:
-                self.shrinkings += 1
+                self._shrinks.value += 1
             self._written[topic_partition] = None
             self._write_done.set()
             partition.isr_committed(pending, version, self._clock.monotonic())

@@ -14,7 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cluster.metrics.catalogue import BrokerMetrics
 from cluster.replication.remote_replica import RemoteReplica
+from cluster.replication.topic_traffic import TopicTraffic
 from cluster.replication.waiters import Waiters
 from cluster.statemachines.isr import (
     ChangeCommitted,
@@ -62,6 +64,7 @@ class PartitionSurroundings:
         broker_id: This broker.
         metadata: Tells which brokers are live.
         lag_time_max_s: How long a follower may be behind and stay in sync, ``replica.lag.time.max.ms`` in seconds.
+        metrics: What the data path counts into.
         submit_isr_change: Takes a partition that has just proposed an ISR change.
         wake_follower: Has a follower's parked fetches answered, so that it asks for partitions it does not fetch yet.
     """
@@ -69,6 +72,7 @@ class PartitionSurroundings:
     broker_id: BrokerId
     metadata: "MetadataCache"
     lag_time_max_s: float
+    metrics: BrokerMetrics
     submit_isr_change: "Callable[[Partition], None]"
     wake_follower: Callable[[BrokerId], None]
 
@@ -93,6 +97,7 @@ class Partition:
         adding: Those of them that a reassignment adds.
         removing: Those of them that a reassignment removes.
         remotes: The followers by broker id, where this broker leads.
+        traffic: The topic's counters.
         waiters: Whoever waits for the log's end, the high watermark or the low watermark.
     """
 
@@ -110,6 +115,7 @@ class Partition:
         "removing",
         "replicas",
         "topic_partition",
+        "traffic",
         "waiters",
     )
 
@@ -126,6 +132,7 @@ class Partition:
         self.removing: tuple[BrokerId, ...] = ()
         self.remotes: dict[BrokerId, RemoteReplica] = {}
         self.waiters = Waiters(topic_partition)
+        self.traffic = TopicTraffic(around.metrics, topic_partition.topic)
         self._around = around
         # Followers that have not fetched in this epoch: they may not have been told yet, or be parked elsewhere.
         self._unheard: set[BrokerId] = set()
@@ -260,7 +267,7 @@ class Partition:
         return log
 
     def append_as_leader(
-        self, records: memoryview, required_acks: int, now: WallMs, origin: "AppendOrigin"
+        self, records: memoryview | bytearray, required_acks: int, now: WallMs, origin: "AppendOrigin"
     ) -> "AppendResult":
         """Append what a client or a coordinator sent; `appended` is to follow, once all of a request is appended.
 
@@ -436,6 +443,8 @@ class Partition:
                     self._maybe_expand(remote, log)
         if self._advance_high_watermark(log, now):
             self.waiters.fire_high_watermark(log.high_watermark, self._ack_error())
+        if self.waiters.has_low_watermark_waiters and self.leader_log is not None:
+            self.waiters.fire_low_watermark(self.low_watermark())
 
     def isr_committed(self, pending: PendingIsr, zk_version: ZkVersion, now: MonotonicSeconds) -> bool:
         """Take a proposed ISR for real; False where the controller's word has overtaken it."""

@@ -1,0 +1,314 @@
+"""All replicas of one broker: the data path's front, which handlers and coordinators talk to.
+
+The parts stand in files of their own; this one puts them together and adds what coordinators read.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import trio
+
+from cluster.network.endpoints import Endpoint
+from cluster.replication.appends import Appends
+from cluster.replication.fetch_session_cache import FetchSessionCache
+from cluster.replication.fetcher import FetcherSurroundings
+from cluster.replication.fetchers import Fetchers
+from cluster.replication.fetches import Fetches
+from cluster.replication.hosted_partitions import HostedPartitions
+from cluster.replication.isr_changes import IsrChanges, IsrStore
+from cluster.replication.partition import Partition, PartitionSurroundings
+from cluster.replication.protocol_versions import inter_broker_versions
+from cluster.replication.record_deletions import OnDeleted, delete_records
+from cluster.replication.replica_selector import replica_selector
+from cluster.replication.role_changes import RoleChanges, RoleSurroundings
+from cluster.replication.upkeep import LogDirStore, Upkeep
+from cluster.zookeeper.config_znodes import TOPICS
+from storage.log_config import InvalidLogConfigError, LogConfig
+from storage.log_read import read_range
+from wire.errors import ApiError, Error
+from wire.types import BrokerEpoch, BrokerId, Offset, TopicPartition
+
+if TYPE_CHECKING:
+    from cluster.configuration.broker_config import BrokerConfig
+    from cluster.metrics.catalogue import BrokerMetrics
+    from cluster.network.broker_client import BrokerChannel
+    from cluster.replication.delayed_produce import OnProduced
+    from cluster.replication.metadata_cache import MetadataCache
+    from cluster.replication.timing_wheel import Timer
+    from storage.clock import Clock
+    from storage.log import AppendOrigin, Log
+    from storage.store import LogStore
+
+logger = logging.getLogger(__name__)
+
+
+class ReplicaStore(IsrStore, LogDirStore, Protocol):
+    """What replicas read and write in ZooKeeper; `BrokerStore` has it."""
+
+    async def read_configs(self, entity_type: str, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Read the settings of topics; one without any has an empty mapping."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaMeans:
+    """What replicas are given to work with.
+
+    Attributes:
+        broker_id: This broker.
+        store: The logs.
+        metadata: The cluster as the controller tells it.
+        zookeeper: Where ISRs are written and topics' settings read.
+        clock: Both clocks.
+        timer: Ends what waits; the broker runs it.
+        config: The broker's settings.
+        metrics: What is counted into.
+        make_client: Gives a channel to another broker's endpoint, under a client id.
+        new_session_id: Gives a random number from 1 to 2**31 - 1.
+        offload: Runs a slow file operation beside the loop; in a simulation, at once.
+    """
+
+    broker_id: BrokerId
+    store: "LogStore"
+    metadata: "MetadataCache"
+    zookeeper: "ReplicaStore"
+    clock: "Clock"
+    timer: "Timer"
+    config: "BrokerConfig"
+    metrics: "BrokerMetrics"
+    make_client: "Callable[[Endpoint, str], BrokerChannel]"
+    new_session_id: Callable[[], int]
+    offload: Callable[[Callable[[], object]], Awaitable[object]] = trio.to_thread.run_sync
+
+
+class ReplicaSize(NamedTuple):
+    """A replica in a log directory: its bytes, and how far its log's end lags its high watermark."""
+
+    topic_partition: TopicPartition
+    size_bytes: int
+    lag: int
+    is_future: bool
+
+
+class DirectoryContent(NamedTuple):
+    """A log directory and the replicas in it; they are unknown where it is offline."""
+
+    path: str
+    error: Error
+    replicas: Sequence[ReplicaSize]
+
+
+class Replicas:
+    """The replicas of one broker.
+
+    Args:
+        means: What they work with.
+
+    Attributes:
+        hosted: The partitions.
+        fetches: Serves fetches.
+        sessions: The fetch sessions.
+        fetchers: Follow other brokers.
+        roles: Carries out the controller's orders; has the callbacks on leadership changes.
+        isr_changes: Writes ISRs.
+        upkeep: What is done by the clock.
+    """
+
+    def __init__(self, means: ReplicaMeans) -> None:
+        config, metadata, clock, timer = means.config, means.metadata, means.clock, means.timer
+        self._means = means
+        self._inter_broker_listener = (
+            config.inter_broker_listener_name or config.security_inter_broker_protocol
+        )
+        self.hosted = HostedPartitions(metadata)
+        self.isr_changes = IsrChanges(means.zookeeper, clock, means.metrics)
+        self.fetches = Fetches(
+            self.hosted.find,
+            metadata,
+            clock,
+            timer,
+            replica_selector(config.replica_selector_class, means.broker_id, metadata),
+        )
+        self.sessions = FetchSessionCache(
+            config.max_incremental_fetch_session_cache_slots, means.new_session_id
+        )
+        around = PartitionSurroundings(
+            broker_id=means.broker_id,
+            metadata=metadata,
+            lag_time_max_s=config.replica_lag_time_max_ms / 1000,
+            metrics=means.metrics,
+            submit_isr_change=self.isr_changes.submit,
+            wake_follower=self.fetches.wake_follower,
+        )
+        self._appends = Appends(self.hosted, clock, timer)
+        self.fetchers = Fetchers(
+            FetcherSurroundings(
+                broker_id=means.broker_id,
+                broker_epoch=lambda: self.roles.broker_epoch,
+                config=config,
+                versions=inter_broker_versions(config.inter_broker_protocol_version),
+                clock=clock,
+                connect=self._connect,
+                failed={},
+                bytes_in=means.metrics.replication_bytes_in.only,
+            )
+        )
+        self.roles = RoleChanges(
+            RoleSurroundings(
+                hosted=self.hosted,
+                partitions=around,
+                store=means.store,
+                metadata=metadata,
+                fetchers=self.fetchers,
+                fetches=self.fetches,
+                clock=clock,
+                log_configs=self._log_configs,
+                offload=means.offload,
+                high_watermarks=means.store.read_high_watermarks(),
+            )
+        )
+        self.upkeep = Upkeep(
+            means.broker_id,
+            self.hosted,
+            self.fetchers,
+            means.store,
+            means.zookeeper,
+            clock,
+            config,
+            means.offload,
+        )
+
+    @property
+    def broker_epoch(self) -> BrokerEpoch:
+        """Which registration of this broker is current: whoever registers sets it."""
+        return self.roles.broker_epoch
+
+    @broker_epoch.setter
+    def broker_epoch(self, epoch: BrokerEpoch) -> None:
+        self.roles.broker_epoch = epoch
+
+    async def run(self) -> None:
+        """Follow, write ISRs and keep up until cancelled, then checkpoint the high watermarks once more.
+
+        Raises:
+            AllDirectoriesFailedError: every log directory is offline.
+        """
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self.fetchers.run, name="fetchers")
+                nursery.start_soon(self.isr_changes.run, name="ISR changes")
+                nursery.start_soon(self.upkeep.run, self.roles.populated, name="replica upkeep")
+        finally:
+            if self.roles.populated.is_set():
+                self.upkeep.write_last_checkpoint()
+
+    # Data path
+
+    def append(
+        self,
+        batches: "Iterable[tuple[TopicPartition, memoryview | bytearray | None]]",
+        required_acks: int,
+        timeout_ms: int,
+        on_done: "OnProduced",
+        *,
+        origin: "AppendOrigin | None" = None,
+        internal_topics_allowed: bool = False,
+    ) -> None:
+        """Append records to partitions that this broker leads: see `Appends.append`."""
+        if origin is None:
+            self._appends.append(
+                batches, required_acks, timeout_ms, on_done, internal_topics_allowed=internal_topics_allowed
+            )
+        else:
+            self._appends.append(
+                batches,
+                required_acks,
+                timeout_ms,
+                on_done,
+                origin=origin,
+                internal_topics_allowed=internal_topics_allowed,
+            )
+
+    def delete_records(
+        self, offsets: Mapping[TopicPartition, int], timeout_ms: int, on_done: OnDeleted
+    ) -> None:
+        """Let logs start later, and wait for the other replicas: see `record_deletions`."""
+        delete_records(self.hosted, self._means.timer, offsets, timeout_ms, on_done)
+
+    def partition_or_error(self, topic_partition: TopicPartition) -> Partition:
+        """Give a hosted partition.
+
+        Raises:
+            ApiError: its disk has failed, it is hosted elsewhere, or it does not exist.
+        """
+        return self.hosted.find(topic_partition)
+
+    def read_to_end(self, topic_partition: TopicPartition, offset: Offset, max_bytes: int) -> bytes:
+        """Read a log that this broker leads, past its high watermark: what a coordinator loads its state from.
+
+        The first batch may begin before ``offset`` and is given whole; the last one may be cut. Empty at the end.
+
+        Raises:
+            ApiError: this broker does not lead.
+            LogError: there is no such offset, or the disk failed.
+        """
+        log = self.leader_log(topic_partition)
+        read = log.read(offset, max_bytes, upper_bound=log.log_end_offset, min_one_batch=True)
+        return b"" if read.file_range is None else read_range(read.file_range)
+
+    def leader_log(self, topic_partition: TopicPartition) -> "Log":
+        """Give the log of a partition that this broker leads.
+
+        Raises:
+            ApiError: it does not.
+        """
+        log = self.hosted.find(topic_partition).leader_log
+        if log is None:
+            raise ApiError(Error.NOT_LEADER_OR_FOLLOWER)
+        return log
+
+    # What others want to know
+
+    def log_directories(self) -> list[DirectoryContent]:
+        """Give what lies in each log directory, for DescribeLogDirs."""
+        store = self._means.store
+        content = []
+        for home in store.directories:
+            if home.is_offline:
+                content.append(DirectoryContent(home.path, Error.KAFKA_STORAGE_ERROR, ()))
+                continue
+            replicas = [
+                ReplicaSize(
+                    log.topic_partition,
+                    log.size_bytes,
+                    max(0, log.high_watermark - log.log_end_offset),
+                    False,
+                )
+                for log in store.logs_in(home)
+            ]
+            content.append(DirectoryContent(home.path, Error.NONE, replicas))
+        return content
+
+    # Ways to others
+
+    def _connect(self, leader_id: BrokerId, fetcher_id: int) -> "BrokerChannel | None":
+        node = self._means.metadata.node(leader_id, self._inter_broker_listener)
+        if node is None:
+            return None
+        endpoint = Endpoint(self._inter_broker_listener, node.host, node.port, node.security_protocol)
+        return self._means.make_client(endpoint, f"broker-{self._means.broker_id}-fetcher-{fetcher_id}")
+
+    async def _log_configs(self, topics: Iterable[str]) -> dict[str, LogConfig]:
+        """Read topics' settings; where a topic has none, the broker's hold."""
+        base = self._means.config.log_config_defaults()
+        configs: dict[str, LogConfig] = {}
+
+        for topic, values in (await self._means.zookeeper.read_configs(TOPICS, topics)).items():
+            try:
+                configs[topic] = LogConfig.from_strings(values, base)
+            except InvalidLogConfigError as error:
+                logger.error("the settings of topic %s are not usable, the defaults hold: %s", topic, error)
+                configs[topic] = base
+        return configs

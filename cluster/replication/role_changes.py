@@ -1,0 +1,510 @@
+"""What the controller orders: LeaderAndIsr, StopReplica, UpdateMetadata.
+
+Rules of this file:
+
+- One such request at a time, in the order of their coming. A request of an older controller, or one meant for an
+  earlier registration of this broker, changes nothing.
+- Of one partition only a higher leader epoch is acted upon. With an equal one, a missing topic id is filled in; else it
+  is answered as stale. Another topic's id is refused, and deletes nothing.
+- Logs are made first, in threads and in slices; then each partition changes its role in one synchronous step, the loop
+  turning between slices. A request for thousands of partitions stalls nobody.
+- A log that should be there and is not (we are in the ISR, and the partition is not new) means an emptied disk: we
+  answer KAFKA_STORAGE_ERROR and take no role, so that the empty log never leads. Kafka would lead, and lose.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from cluster.replication.fetchers import Fetchers
+from cluster.replication.fetches import Fetches
+from cluster.replication.hosted_partitions import HostedPartitions
+from cluster.replication.partition import Partition, PartitionSurroundings
+from storage.errors import InconsistentTopicIdError, LogError, StorageError
+from wire.errors import Error
+from wire.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+from wire.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
+from wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from wire.types import (
+    EPOCH_DURING_DELETE,
+    NO_BROKER_EPOCH,
+    NO_CONTROLLER_EPOCH,
+    NO_LEADER_EPOCH,
+    NO_TOPIC_ID,
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    Offset,
+    TopicId,
+    TopicPartition,
+)
+
+if TYPE_CHECKING:
+    from cluster.replication.metadata_cache import MetadataCache
+    from storage.clock import Clock
+    from storage.log import Log
+    from storage.log_config import LogConfig
+    from storage.store import LogStore
+
+logger = logging.getLogger(__name__)
+
+SLICE: Final = 64
+"""Partitions that change between two turns of the loop, and logs made in one thread call."""
+TOPIC_IDS_SINCE: Final = 5
+"""The version from which LeaderAndIsr is answered by topic id."""
+
+Changed = Sequence[tuple[TopicPartition, LeaderEpoch]]
+OnLeadershipChange = Callable[[Changed, Changed], None]
+OnStopped = Callable[[Sequence[tuple[TopicPartition, LeaderEpoch | None]]], None]
+OnDeleted = Callable[[Sequence[TopicPartition]], None]
+
+
+class KraftControllerError(Exception):
+    """A KRaft controller orders us about: migrating to KRaft is not ours, and going on would harm the cluster."""
+
+
+@dataclass(slots=True, eq=False)
+class RoleSurroundings:
+    """What changing roles works with.
+
+    Attributes:
+        hosted: The partitions.
+        partitions: What partitions share.
+        store: The logs.
+        metadata: The cluster, which UpdateMetadata changes.
+        fetchers: Follow the leaders.
+        fetches: Parked ones are woken where a follower has something new to fetch.
+        clock: Tells the time of a change.
+        log_configs: Gives topics' settings.
+        offload: Runs slow file operations beside the loop.
+        high_watermarks: As checkpointed at the last stop; each is used once.
+    """
+
+    hosted: HostedPartitions
+    partitions: PartitionSurroundings
+    store: "LogStore"
+    metadata: "MetadataCache"
+    fetchers: Fetchers
+    fetches: Fetches
+    clock: "Clock"
+    log_configs: "Callable[[Iterable[str]], Awaitable[Mapping[str, LogConfig]]]"
+    offload: Callable[[Callable[[], object]], Awaitable[object]]
+    high_watermarks: dict[TopicPartition, Offset]
+
+
+@dataclass(slots=True, eq=False)
+class _Order:
+    """One partition that a LeaderAndIsr request changes."""
+
+    topic_partition: TopicPartition
+    topic_id: TopicId
+    state: LeaderAndIsrPartitionState
+    log: "Log | None" = None
+
+
+@dataclass(slots=True, eq=False)
+class _Outcome:
+    """What became of a LeaderAndIsr request so far."""
+
+    errors: dict[TopicPartition, Error] = field(default_factory=dict)
+    leading: list[tuple[TopicPartition, LeaderEpoch]] = field(default_factory=list)
+    following: list[tuple[TopicPartition, LeaderEpoch]] = field(default_factory=list)
+
+
+class RoleChanges:
+    """Carries out what the controller orders.
+
+    Args:
+        around: What it works with.
+
+    Attributes:
+        controller_epoch: The highest that a controller has shown us.
+        broker_epoch: Which registration of this broker is current; whoever registers sets it.
+        populated: Set by the first LeaderAndIsr: high watermarks must not be checkpointed before it, for the
+            partitions that are not there yet would be missing.
+        on_leadership_change: Called with the partitions that this broker begins to lead, and to follow.
+        on_stopped: Called with the partitions whose replicas were deleted here, with the leader epoch if given.
+        on_deleted: Called with the partitions that no longer exist in the cluster.
+    """
+
+    def __init__(self, around: RoleSurroundings) -> None:
+        self._around = around
+        self._lock = trio.Lock()
+        self.controller_epoch: ControllerEpoch = NO_CONTROLLER_EPOCH
+        self.broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
+        self.populated = trio.Event()
+        self.on_leadership_change: list[OnLeadershipChange] = []
+        self.on_stopped: list[OnStopped] = []
+        self.on_deleted: list[OnDeleted] = []
+
+    # LeaderAndIsr
+
+    async def become_leader_or_follower(
+        self, request: LeaderAndIsrRequest, version: int
+    ) -> LeaderAndIsrResponse:
+        """Take the roles that a request gives.
+
+        Cancelled, some partitions have changed and others not; the controller asks again.
+
+        Raises:
+            KraftControllerError: the request is a KRaft controller's.
+            ZooKeeperError: topics' settings cannot be read; no partition has changed.
+        """
+        async with self._lock:
+            orders = _orders_of(request)
+            error = self._check_sender(
+                request.is_kraft_controller, request.broker_epoch, request.controller_epoch
+            )
+            if error is not Error.NONE:
+                errors = {order.topic_partition: error for order in orders}
+                return _response(version, error, errors, orders)
+            logger.info(
+                "LeaderAndIsr of controller %d, epoch %d, for %d partitions",
+                request.controller_id,
+                request.controller_epoch,
+                len(orders),
+            )
+            outcome = _Outcome()
+            accepted = [order for order in orders if self._accepts(order, outcome)]
+            await self._make_logs(accepted, outcome)
+            for start in range(0, len(accepted), SLICE):
+                for order in accepted[start : start + SLICE]:
+                    if order.log is not None:
+                        self._change_role(order, order.log, outcome)
+                await trio.lowlevel.checkpoint()
+            self.populated.set()
+            self._around.fetchers.stop_idle()
+            self._wake_followers(outcome)
+            if outcome.leading or outcome.following:
+                for callback in self.on_leadership_change:
+                    callback(outcome.leading, outcome.following)
+            return _response(version, Error.NONE, outcome.errors, orders)
+
+    def _check_sender(self, is_kraft: bool, broker_epoch: BrokerEpoch, epoch: ControllerEpoch) -> Error:
+        if is_kraft:
+            raise KraftControllerError(
+                "a KRaft controller has taken over the cluster; migration to KRaft is not supported"
+            )
+        if broker_epoch != NO_BROKER_EPOCH and broker_epoch < self.broker_epoch:
+            logger.info("a controller's request is meant for broker epoch %d, not ours", broker_epoch)
+            return Error.STALE_BROKER_EPOCH
+        if epoch < self.controller_epoch:
+            logger.warning("a request of controller epoch %d comes after %d", epoch, self.controller_epoch)
+            return Error.STALE_CONTROLLER_EPOCH
+        self.controller_epoch = epoch
+        return Error.NONE
+
+    def _accepts(self, order: _Order, outcome: _Outcome) -> bool:
+        """Whether an order changes its partition; if not, its answer is in the outcome."""
+        around, state, topic_partition = self._around, order.state, order.topic_partition
+        errors = outcome.errors
+        if topic_partition in around.hosted.offline:
+            errors[topic_partition] = Error.KAFKA_STORAGE_ERROR
+            return False
+        partition = around.hosted.get(topic_partition)
+        log = around.store.get(topic_partition) if partition is None else partition.log
+        known_id = NO_TOPIC_ID if log is None else log.topic_id
+        if NO_TOPIC_ID not in (known_id, order.topic_id) and known_id != order.topic_id:
+            logger.error("%s is here with another topic id; nothing is changed", topic_partition)
+            errors[topic_partition] = Error.INCONSISTENT_TOPIC_ID
+            return False
+        epoch = NO_LEADER_EPOCH if partition is None else partition.leader_epoch
+        if partition is not None and state.leader_epoch <= epoch:
+            errors[topic_partition] = Error.STALE_CONTROLLER_EPOCH
+            if state.leader_epoch == epoch and known_id != order.topic_id and log is not None:
+                errors[topic_partition] = self._fill_in_topic_id(partition, log, order.topic_id)
+            return False
+        if around.partitions.broker_id not in state.replicas:
+            logger.warning("%s is ordered here, but assigned to %s", topic_partition, state.replicas)
+            errors[topic_partition] = Error.UNKNOWN_TOPIC_OR_PARTITION
+            return False
+        if log is None and self._is_lost(order):
+            logger.error(
+                "%s should be on disk here, since this broker is in its ISR, and is not: it takes no role",
+                topic_partition,
+            )
+            errors[topic_partition] = Error.KAFKA_STORAGE_ERROR
+            return False
+        errors[topic_partition] = Error.NONE
+        return True
+
+    def _is_lost(self, order: _Order) -> bool:
+        if order.state.is_new:
+            return False
+        # With a directory offline, the log may lie there.
+        return self._around.partitions.broker_id in order.state.isr or bool(
+            self._around.store.offline_directories
+        )
+
+    def _fill_in_topic_id(self, partition: Partition, log: "Log", topic_id: TopicId) -> Error:
+        try:
+            if topic_id != NO_TOPIC_ID:
+                log.assign_topic_id(topic_id)
+            if not partition.is_leader:
+                self._around.fetchers.follow(partition)
+        except LogError as failure:
+            return failure.kafka_error
+        return Error.NONE
+
+    async def _make_logs(self, orders: list[_Order], outcome: _Outcome) -> None:
+        """Find or make the log of each order; those that fail get their error and no log."""
+        around = self._around
+        missing: list[_Order] = []
+        for order in orders:
+            order.log = around.store.get(order.topic_partition)
+            if order.log is None:
+                missing.append(order)
+        if missing:
+            configs = await around.log_configs({order.topic_partition.topic for order in missing})
+            for start in range(0, len(missing), SLICE):
+                some = missing[start : start + SLICE]
+                await around.offload(lambda some=some: self._create(some, configs, outcome))  # type: ignore[misc]
+        for order in orders:
+            if order.log is not None and not self._adopt(order, order.log, outcome):
+                order.log = None
+
+    def _create(self, orders: list[_Order], configs: "Mapping[str, LogConfig]", outcome: _Outcome) -> None:
+        """Make logs, in a thread."""
+        store = self._around.store
+        for order in orders:
+            topic_partition = order.topic_partition
+            try:
+                order.log = store.create(
+                    topic_partition, order.topic_id, configs.get(topic_partition.topic), sync_parent=False
+                )
+            except LogError as failure:
+                logger.error("the log of %s cannot be made: %s", topic_partition, failure)
+                outcome.errors[topic_partition] = failure.kafka_error
+        try:
+            store.sync_directories()
+        except StorageError as failure:
+            for order in orders:
+                if order.log is not None and order.log.home.is_offline:
+                    logger.error("the log of %s cannot be made: %s", order.topic_partition, failure)
+                    outcome.errors[order.topic_partition] = failure.kafka_error
+                    order.log = None
+
+    def _adopt(self, order: _Order, log: "Log", outcome: _Outcome) -> bool:
+        """Take a log into use: its topic id, and at the first time its high watermark."""
+        topic_partition = order.topic_partition
+        try:
+            log.home.check_online()
+            if order.topic_id != NO_TOPIC_ID:
+                log.assign_topic_id(order.topic_id)
+        except InconsistentTopicIdError as failure:
+            outcome.errors[topic_partition] = failure.kafka_error
+            return False
+        except StorageError as failure:
+            outcome.errors[topic_partition] = failure.kafka_error
+            self._around.hosted.offline[topic_partition] = None
+            return False
+        if topic_partition not in self._around.hosted.online:
+            checkpointed = self._around.high_watermarks.pop(topic_partition, Offset(0))
+            log.set_high_watermark(max(checkpointed, log.high_watermark))
+        return True
+
+    def _change_role(self, order: _Order, log: "Log", outcome: _Outcome) -> None:
+        around, topic_partition, state = self._around, order.topic_partition, order.state
+        partition = around.hosted.get(topic_partition)
+        if partition is None:
+            partition = Partition(topic_partition, around.partitions)
+            around.hosted.online[topic_partition] = partition
+        changed = (topic_partition, LeaderEpoch(state.leader_epoch))
+        try:
+            around.fetchers.leave(topic_partition)
+            if state.leader == around.partitions.broker_id:
+                if partition.become_leader(state, log, around.clock.monotonic()):
+                    outcome.leading.append(changed)
+            else:
+                if partition.become_follower(state, log):
+                    outcome.following.append(changed)
+                around.fetchers.follow(partition)
+        except (LogError, OSError) as failure:
+            logger.error("%s takes no role: %s", topic_partition, failure)
+            if isinstance(failure, OSError):
+                log.home.fail(failure, f"giving {topic_partition} a role")
+            outcome.errors[topic_partition] = Error.KAFKA_STORAGE_ERROR
+            around.fetchers.leave(topic_partition)
+            around.hosted.take_offline(partition)
+
+    def _wake_followers(self, outcome: _Outcome) -> None:
+        """Have followers whose fetches are parked here ask again: they have been given partitions to fetch."""
+        followers: set[BrokerId] = set()
+        for topic_partition, _ in outcome.leading:
+            partition = self._around.hosted.get(topic_partition)
+            if partition is not None:
+                followers.update(partition.remotes)
+        for follower in followers:
+            self._around.fetches.wake_follower(follower)
+
+    # StopReplica
+
+    async def stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        """Stop following, and delete logs where that is ordered, of partitions unknown here too.
+
+        Raises:
+            KraftControllerError: the request is a KRaft controller's.
+        """
+        async with self._lock:
+            error = self._check_sender(
+                request.is_kraft_controller, request.broker_epoch, request.controller_epoch
+            )
+            if error is not Error.NONE:
+                return StopReplicaResponse(error_code=int(error))
+            errors: dict[TopicPartition, Error] = {}
+            deleted: list[tuple[TopicPartition, LeaderEpoch | None]] = []
+            for topic_partition, epoch, delete in _stops_of(request):
+                errors[topic_partition] = self._stop(topic_partition, epoch, delete, deleted)
+            for start in range(0, len(deleted), SLICE):
+                some = [topic_partition for topic_partition, _ in deleted[start : start + SLICE]]
+                failed = await self._around.offload(lambda some=some: self._remove_logs(some))  # type: ignore[misc]
+                if failed:
+                    errors.update(dict.fromkeys(some, Error.KAFKA_STORAGE_ERROR))
+            self._around.fetchers.stop_idle()
+            if deleted:
+                for callback in self.on_stopped:
+                    callback(deleted)
+            return StopReplicaResponse(
+                partition_errors=[
+                    StopReplicaPartitionError(
+                        topic_name=topic_partition.topic,
+                        partition_index=topic_partition.partition,
+                        error_code=int(error),
+                    )
+                    for topic_partition, error in errors.items()
+                ]
+            )
+
+    def _stop(
+        self,
+        topic_partition: TopicPartition,
+        epoch: LeaderEpoch,
+        delete: bool,
+        deleted: list[tuple[TopicPartition, LeaderEpoch | None]],
+    ) -> Error:
+        around = self._around
+        if topic_partition in around.hosted.offline:
+            return Error.KAFKA_STORAGE_ERROR
+        partition = around.hosted.get(topic_partition)
+        if partition is not None:
+            if epoch not in (EPOCH_DURING_DELETE, NO_LEADER_EPOCH) and epoch < partition.leader_epoch:
+                return Error.FENCED_LEADER_EPOCH
+            around.fetchers.leave(topic_partition)
+            if delete:
+                del around.hosted.online[topic_partition]
+                partition.stop(around.hosted.absence(topic_partition))
+            elif not partition.is_leader:
+                partition.truncated()
+        if delete:
+            around.high_watermarks.pop(topic_partition, None)
+            deleted.append((topic_partition, epoch if epoch >= 0 else None))
+        return Error.NONE
+
+    def _remove_logs(self, topic_partitions: list[TopicPartition]) -> bool:
+        """Remove logs, in a thread; True where a disk failed."""
+        try:
+            self._around.store.remove_many(topic_partitions)
+        except StorageError as failure:
+            logger.error("logs are not removed: %s", failure)
+            return True
+        return False
+
+    # UpdateMetadata
+
+    async def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+        """Take over what the controller tells of the cluster.
+
+        Raises:
+            KraftControllerError: the request is a KRaft controller's.
+            RemoteProtocolError: it names a security protocol that there is none of.
+        """
+        async with self._lock:
+            error = self._check_sender(
+                request.is_kraft_controller, request.broker_epoch, request.controller_epoch
+            )
+            if error is not Error.NONE:
+                return UpdateMetadataResponse(error_code=int(error))
+            around = self._around
+            before = around.metadata.snapshot
+            deleted = around.metadata.update(request)
+            after = around.metadata.snapshot
+            if after.brokers is not before.brokers:
+                around.fetchers.reconnect(
+                    broker_id
+                    for broker_id, broker in after.brokers.items()
+                    if broker_id in before.brokers and before.brokers[broker_id].nodes != broker.nodes
+                )
+                now = around.clock.monotonic()
+                for partition in around.hosted:
+                    if partition.is_under_replicated or partition.waiters.parked_acks:
+                        partition.reconsider(now)
+            if deleted:
+                for callback in self.on_deleted:
+                    callback(deleted)
+            return UpdateMetadataResponse()
+
+
+def _orders_of(request: LeaderAndIsrRequest) -> list[_Order]:
+    orders = [
+        _Order(TopicPartition(topic.topic_name, state.partition_index), TopicId(topic.topic_id), state)
+        for topic in request.topic_states
+        for state in topic.partition_states
+    ]
+    orders.extend(
+        _Order(TopicPartition(state.topic_name, state.partition_index), NO_TOPIC_ID, state)
+        for state in request.ungrouped_partition_states
+    )
+    return orders
+
+
+def _stops_of(request: StopReplicaRequest) -> Iterable[tuple[TopicPartition, LeaderEpoch, bool]]:
+    """Give partition, leader epoch and whether to delete, whichever of its three forms the request has."""
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            key = TopicPartition(topic.topic_name, state.partition_index)
+            yield key, LeaderEpoch(state.leader_epoch), state.delete_partition
+    for grouped in request.topics:
+        for index in grouped.partition_indexes:
+            yield TopicPartition(grouped.name, index), NO_LEADER_EPOCH, request.delete_partitions
+    for one in request.ungrouped_partitions:
+        key = TopicPartition(one.topic_name, one.partition_index)
+        yield key, NO_LEADER_EPOCH, request.delete_partitions
+
+
+def _response(
+    version: int, error: Error, errors: Mapping[TopicPartition, Error], orders: Sequence[_Order]
+) -> LeaderAndIsrResponse:
+    if version < TOPIC_IDS_SINCE:
+        return LeaderAndIsrResponse(
+            error_code=int(error),
+            partition_errors=[
+                LeaderAndIsrPartitionError(
+                    topic_name=key.topic, partition_index=key.partition, error_code=int(code)
+                )
+                for key, code in errors.items()
+            ],
+        )
+    topics: dict[TopicId, list[LeaderAndIsrPartitionError]] = {}
+    for order in orders:
+        key = order.topic_partition
+        if key in errors:
+            topics.setdefault(order.topic_id, []).append(
+                LeaderAndIsrPartitionError(partition_index=key.partition, error_code=int(errors[key]))
+            )
+    return LeaderAndIsrResponse(
+        error_code=int(error),
+        topics=[
+            LeaderAndIsrTopicError(topic_id=topic_id, partition_errors=partition_errors)
+            for topic_id, partition_errors in topics.items()
+        ],
+    )
