@@ -1,0 +1,217 @@
+"""The loads: each takes a running system and gives figures by name. Higher is better for rates, lower for the rest."""
+
+import itertools
+import multiprocessing
+import random
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
+
+from bench.processes import cpu_s, pss_mb
+from bench.rdkafka import Batch, Consumer, Producer
+from bench.systems import System, make_topic
+
+Figures = dict[str, float]
+
+_names = itertools.count()
+_PARTITIONS = 6
+_BATCH = 10_000
+
+
+def payloads(size: int, count: int, seed: int = 1) -> list[bytes]:
+    """Make payloads that compress about 1:2: half random bytes, half zeros."""
+    chance = random.Random(seed)
+    return [chance.randbytes(size // 2) + bytes(size - size // 2) for _ in range(count)]
+
+
+def topic_of(system: System, replicas: int, partitions: int = _PARTITIONS) -> str:
+    """Make a topic of its own for one measurement."""
+    name = f"bench-{next(_names)}"
+    make_topic(system, name, partitions, replicas)
+    return name
+
+
+def produce(
+    system: System, *, acks: str, size: int, records: int, replicas: int, compression: str = "none"
+) -> tuple[str, Figures]:
+    """Send records as fast as they are acknowledged; gives the topic, for reading it back."""
+    topic = topic_of(system, replicas)
+    batch = Batch(payloads(size, _BATCH), _PARTITIONS)
+    producer = Producer(
+        system.bootstrap, topic, acks=acks, **{"linger.ms": "5", "compression.type": compression}
+    )
+    try:
+        producer.send(batch)
+        producer.flush()
+        pids = system.broker_pids()
+        cpu = cpu_s(pids)
+        started = time.perf_counter()
+        for _ in range(records // _BATCH):
+            producer.send(batch)
+        producer.flush()
+        took = time.perf_counter() - started
+        cpu = cpu_s(pids) - cpu
+    finally:
+        producer.close()
+    return topic, {
+        "records/s": records / took,
+        "MB/s": records * size / took / 1e6,
+        "CPU s per M records": cpu / records * 1e6,
+    }
+
+
+def consume(system: System, topic: str, size: int, records: int) -> Figures:
+    """Read a topic from its beginning with a large client queue."""
+    consumer = Consumer(
+        system.bootstrap,
+        topic,
+        _PARTITIONS,
+        **{"queued.min.messages": "1000000", "fetch.message.max.bytes": "4194304"},
+    )
+    try:
+        consumer.read(1)
+        pids = system.broker_pids()
+        cpu = cpu_s(pids)
+        started = time.perf_counter()
+        consumer.read(records - 1)
+        took = time.perf_counter() - started
+        cpu = cpu_s(pids) - cpu
+    finally:
+        consumer.close()
+    return {
+        "records/s": records / took,
+        "MB/s": records * size / took / 1e6,
+        "CPU s per M records": cpu / records * 1e6,
+    }
+
+
+def end_to_end(system: System, *, rate: int, seconds: int, linger_ms: float) -> Figures:
+    """Send 1 KiB records at a rate with acks=all, and time each until a consumer has it."""
+    topic = topic_of(system, 3)
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(
+        target=_read_latencies, args=(system.bootstrap, topic, rate * seconds, theirs)
+    )
+    process.start()
+    ours.recv()
+    from confluent_kafka import Producer as Client
+
+    producer = Client({"bootstrap.servers": system.bootstrap, "acks": "all", "linger.ms": linger_ms})
+    rest = payloads(1024 - 8, 1)[0]
+    pids = system.broker_pids()
+    cpu = cpu_s(pids)
+    started = time.perf_counter()
+    for number in range(rate * seconds):
+        while (wait := started + number / rate - time.perf_counter()) > 0:
+            producer.poll(wait)
+        stamp = time.clock_gettime_ns(time.CLOCK_MONOTONIC).to_bytes(8, "big")
+        producer.produce(topic, stamp + rest, partition=number % _PARTITIONS)
+    producer.flush(30)
+    cpu = cpu_s(pids) - cpu
+    latencies = ours.recv()
+    process.join()
+    cut = statistics.quantiles(latencies, n=100)
+    return {"p50 ms": cut[49], "p99 ms": cut[98], "CPU s": cpu}
+
+
+def _read_latencies(bootstrap: str, topic: str, count: int, pipe: Connection) -> None:
+    from confluent_kafka import Consumer as Client
+    from confluent_kafka import TopicPartition
+
+    consumer = Client(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "latency",
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 100,
+        }
+    )
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(_PARTITIONS)])
+    consumer.poll(1.0)
+    pipe.send("ready")
+    latencies = []
+    while len(latencies) < count:
+        for message in consumer.consume(1000, timeout=0.05):
+            now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+            latencies.append((now - int.from_bytes(message.value()[:8], "big")) / 1e6)
+    pipe.send(latencies)
+    consumer.close()
+
+
+def start(make: Callable[[], System]) -> tuple[System, Figures]:
+    """Start ZooKeeper and three brokers from nothing, to the first record that all replicas acknowledged."""
+    started = time.perf_counter()
+    system = make()
+    topic = topic_of(system, 3, partitions=1)
+    producer = Producer(system.bootstrap, topic, acks="all")
+    producer.send(Batch([b"first"], 1))
+    producer.flush()
+    took = time.perf_counter() - started
+    producer.close()
+    return system, {"s to the first record": took}
+
+
+def idle(system: System, seconds: float = 10) -> Figures:
+    """Look at brokers that have nothing to do."""
+    pids = system.broker_pids()
+    cpu = cpu_s(pids)
+    time.sleep(seconds)  # noqa: TID251  # a measurement of idleness: nothing happens that could be waited for
+    return {"cores": (cpu_s(pids) - cpu) / seconds, "PSS MB": pss_mb(pids)}
+
+
+def failover(system: System) -> Figures:
+    """Kill the process that leads a partition while somebody produces to it; time the gap in acknowledgements."""
+    from confluent_kafka import Producer as Client
+    from confluent_kafka.admin import AdminClient
+
+    topic = topic_of(system, 3, partitions=1)
+    admin = AdminClient({"bootstrap.servers": system.bootstrap})
+    leader = admin.list_topics(topic, timeout=10).topics[topic].partitions[0].leader
+    acknowledged: list[float] = []
+
+    def note(error: object, _message: object) -> None:
+        if error is None:
+            acknowledged.append(time.perf_counter())
+
+    producer = Client(
+        {"bootstrap.servers": system.bootstrap, "acks": "all", "linger.ms": 0, "retry.backoff.ms": 20}
+    )
+    killed = 0.0
+    for number in range(4000):
+        producer.produce(topic, b"x" * 100, on_delivery=note)
+        producer.poll(0.005)
+        if number == 200:
+            killed = time.perf_counter()
+            system.kill(leader)
+        if killed and len(acknowledged) > 1 and acknowledged[-1] > killed + 0.5 and number > 600:
+            break
+    producer.flush(60)
+    gaps = [after - before for before, after in itertools.pairwise(acknowledged) if after > killed]
+    return {"longest gap s": max(gaps)}
+
+
+def create_partitions(system: System, topics: int, partitions: int = 200) -> Figures:
+    """Create topics of many partitions on three replicas, each request waited for until its leaders serve."""
+    started = time.perf_counter()
+    for _ in range(topics):
+        topic_of(system, 3, partitions)
+    return {"s": time.perf_counter() - started}
+
+
+def controller_failover(system: System, controller: int, topics: Mapping[str, int]) -> Figures:
+    """Kill the controller's process, and wait until every partition has a leader again that answers."""
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient, OffsetSpec
+
+    survivors = ",".join(b for i, b in enumerate(system.bootstrap.split(",")) if i != controller)
+    admin = AdminClient({"bootstrap.servers": survivors, "topic.metadata.refresh.interval.ms": "200"})
+    waiting = [TopicPartition(name, p) for name, count in topics.items() for p in range(count)]
+    started = time.perf_counter()
+    system.kill(controller)
+    while waiting:
+        asked = admin.list_offsets({p: OffsetSpec.latest() for p in waiting}, request_timeout=10)
+        waiting = [p for p, future in asked.items() if future.exception(timeout=30) is not None]
+        if time.perf_counter() - started > 120:
+            raise RuntimeError(f"{len(waiting)} partitions are without a leader")
+    return {"s until all are led": time.perf_counter() - started}
