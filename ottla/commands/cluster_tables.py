@@ -31,15 +31,14 @@ def render(view: "ClusterView", *, partitions_max: int | None) -> "RenderableTyp
         hidden = len(view.partitions) - len(shown)
         if hidden:
             parts.append(Text(f"... and {hidden} more partitions", style="dim"))
-    parts += [
-        Text(""),
-        Text(f"ZooKeeper {view.state.zookeeper}   bootstrap servers {view.state.bootstrap_servers}"),
-    ]
+    parts.append(Text(""))
+    for line in (f"ZooKeeper {view.state.zookeeper}", f"bootstrap servers {view.state.bootstrap_servers}"):
+        parts.append(Text(line, no_wrap=True, overflow="ignore"))
     return Group(*parts)
 
 
 def _brokers(view: "ClusterView") -> "RenderableType":
-    table = new_table("Broker", "State", "Address", "Pid", "Leads", "Replicas", "Out of sync", "")
+    table = new_table("Broker", "State", "Address", "Pid", "Leads", "Hosts", "Behind")
     for status in view.brokers:
         record = status.record
         leads = [p for p in view.partitions if p.leader == record.id]
@@ -47,14 +46,13 @@ def _brokers(view: "ClusterView") -> "RenderableType":
         behind = [p for p in hosts if record.id not in p.isr]
         style = _STATE_STYLES.get(status.state, "yellow")
         table.add_row(
-            str(record.id),
+            f"{record.id} ◆ controller" if record.id == view.controller_id else str(record.id),
             f"[{style}]{status.state}[/{style}]",
             f"{record.host}:{record.port}",
             str(record.pid) if record.is_running else "-",
             str(len(leads)),
             str(len(hosts)),
             str(len(behind)),
-            "controller" if record.id == view.controller_id else "",
         )
     return table
 
