@@ -114,6 +114,7 @@ class Replicas:
         roles: Carries out the controller's orders; has the callbacks on leadership changes.
         isr_changes: Writes ISRs.
         upkeep: What is done by the clock.
+        replication_bytes_out: Counts the bytes sent to followers.
     """
 
     def __init__(self, means: ReplicaMeans) -> None:
@@ -131,6 +132,7 @@ class Replicas:
             timer,
             replica_selector(config.replica_selector_class, means.broker_id, metadata),
         )
+        self.replication_bytes_out = means.metrics.replication_bytes_out.only
         self.sessions = FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots, means.new_session_id
         )

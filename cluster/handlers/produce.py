@@ -1,0 +1,149 @@
+"""Produce 0 to 11: append records to partitions that this broker leads.
+
+The records are checked by their batches' headers, patched and written where they lie in the receive buffer, in the
+order of the requests. With acks=-1 the answer waits for the in-sync replicas, without holding up the next request of
+the connection. With acks=0 there is no answer: a failure drops the connection, which is how the client learns of it.
+
+From version 3 on a partition's records are exactly one batch of format 2.
+
+Omissions: a transactional batch is not checked against the transaction coordinator (KIP-890).
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from cluster.handlers.current_leader import current_leader
+from cluster.replication.delayed_produce import ProduceResult, ProduceResults
+from wire.apis import ApiKey
+from wire.errors import Error
+from wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from wire.records.batch import MAGIC
+from wire.records.compression import Compression
+from wire.types import BrokerId, TopicPartition
+
+if TYPE_CHECKING:
+    from cluster.handlers.call import ApiCall
+    from cluster.handlers.registry import Registry
+
+ADMIN_CLIENT_ID: Final = "__admin_client"
+"""Whoever calls itself so may write to internal topics, as with Kafka."""
+_ONE_BATCH_SINCE: Final = 3
+_ZSTD_SINCE: Final = 7
+_LEADERS_SINCE: Final = 10
+_MAGIC_AT: Final = 16
+_CODEC_AT: Final = 22
+_CODEC_MASK: Final = 0x07
+_BATCH_MIN: Final = 61
+_NO_LEADER: Final = LeaderIdAndEpoch()
+
+
+def register(registry: "Registry") -> None:
+    """Serve Produce."""
+    registry.add(ApiKey.PRODUCE, 0, 11, begin)
+
+
+def begin(call: "ApiCall") -> None:
+    """Append, and answer when the acks that the client wants are there."""
+    request: ProduceRequest = call.request
+    version, acks = call.version, request.acks
+    layout: list[tuple[str, list[TopicPartition]]] = []
+    batches: list[tuple[TopicPartition, memoryview | bytearray | None]] = []
+    refused: ProduceResults = {}
+    for topic in request.topic_data:
+        name = topic.name
+        keys = []
+        for data in topic.partition_data:
+            key = TopicPartition(name, data.index)
+            keys.append(key)
+            records: memoryview | None = data.records
+            error = _check(version, records) if version >= _ONE_BATCH_SINCE else Error.NONE
+            if error is Error.NONE:
+                batches.append((key, records))
+            else:
+                refused[key] = ProduceResult(error, error_message=error.text)
+        layout.append((name, keys))
+
+    def finish(results: ProduceResults) -> None:
+        if refused:
+            results.update(refused)
+        if acks:
+            call.respond(_response(call, layout, results))
+        elif any(result.error is not Error.NONE for result in results.values()):
+            call.close()
+        else:
+            call.skip()
+
+    if not batches:
+        finish({})
+        return
+    call.broker.replicas.append(
+        batches,
+        acks,
+        request.timeout_ms,
+        finish,
+        internal_topics_allowed=call.header.client_id == ADMIN_CLIENT_ID,
+    )
+    # What waits for replicas must not hold on to the receive buffer.
+    call.request = None
+
+
+def _check(version: int, records: memoryview | None) -> Error:
+    if records is None or len(records) < _BATCH_MIN or records[_MAGIC_AT] != MAGIC:
+        return Error.INVALID_RECORD
+    if version < _ZSTD_SINCE and records[_CODEC_AT] & _CODEC_MASK == Compression.ZSTD:
+        return Error.UNSUPPORTED_COMPRESSION_TYPE
+    return Error.NONE
+
+
+def _response(
+    call: "ApiCall", layout: list[tuple[str, list[TopicPartition]]], results: ProduceResults
+) -> ProduceResponse:
+    endpoints: dict[BrokerId, NodeEndpoint] = {}
+    topics = [
+        TopicProduceResponse(
+            name=name, partition_responses=[_partition(call, key, results[key], endpoints) for key in keys]
+        )
+        for name, keys in layout
+    ]
+    return ProduceResponse(responses=topics, node_endpoints=list(endpoints.values()))
+
+
+def _partition(
+    call: "ApiCall", key: TopicPartition, result: ProduceResult, endpoints: dict[BrokerId, NodeEndpoint]
+) -> PartitionProduceResponse:
+    error = result.error
+    if error is Error.NONE:
+        return PartitionProduceResponse(
+            index=key.partition,
+            base_offset=result.base_offset,
+            log_append_time_ms=result.log_append_time,
+            log_start_offset=result.log_start_offset,
+        )
+    leader = _NO_LEADER
+    if error is Error.NOT_LEADER_OR_FOLLOWER and call.version >= _LEADERS_SINCE:
+        known = current_leader(call, key)
+        leader = LeaderIdAndEpoch(leader_id=known.leader_id, leader_epoch=known.leader_epoch)
+        if known.node is not None:
+            endpoints[known.leader_id] = NodeEndpoint(
+                node_id=known.leader_id, host=known.node.host, port=known.node.port, rack=known.node.rack
+            )
+    return PartitionProduceResponse(
+        index=key.partition,
+        error_code=int(error),
+        base_offset=result.base_offset,
+        log_append_time_ms=result.log_append_time,
+        log_start_offset=result.log_start_offset,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=one.batch_index, batch_index_error_message=one.message)
+            for one in result.record_errors
+        ],
+        error_message=result.error_message,
+        current_leader=leader,
+    )

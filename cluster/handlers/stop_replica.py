@@ -1,0 +1,24 @@
+"""StopReplica 0 to 4: the controller has this broker give replicas up, and delete them where it says so.
+
+A deletion carries the leader epoch -2, which no epoch outranks, and deletes logs of partitions that nobody has told
+this broker about: those of topics deleted while it was down.
+"""
+
+from typing import TYPE_CHECKING
+
+from wire.apis import ApiKey
+
+if TYPE_CHECKING:
+    from cluster.handlers.call import ApiCall
+    from cluster.handlers.registry import Registry
+    from wire.messages.stop_replica import StopReplicaResponse
+
+
+def register(registry: "Registry") -> None:
+    """Serve StopReplica."""
+    registry.add_async(ApiKey.STOP_REPLICA, 0, 4, handle)
+
+
+async def handle(call: "ApiCall") -> "StopReplicaResponse":
+    """Stop the replicas that the request names."""
+    return await call.broker.replicas.roles.stop_replicas(call.request)

@@ -1,0 +1,23 @@
+"""UpdateMetadata 0 to 8: the controller tells of live brokers and of partitions, which Metadata answers from.
+
+Brokers are replaced whole, partitions are merged; a leader of -2 takes a partition out.
+"""
+
+from typing import TYPE_CHECKING
+
+from wire.apis import ApiKey
+
+if TYPE_CHECKING:
+    from cluster.handlers.call import ApiCall
+    from cluster.handlers.registry import Registry
+    from wire.messages.update_metadata import UpdateMetadataResponse
+
+
+def register(registry: "Registry") -> None:
+    """Serve UpdateMetadata."""
+    registry.add_async(ApiKey.UPDATE_METADATA, 0, 8, handle)
+
+
+async def handle(call: "ApiCall") -> "UpdateMetadataResponse":
+    """Take over what the request tells."""
+    return await call.broker.replicas.roles.update_metadata(call.request)
