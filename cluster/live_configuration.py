@@ -1,7 +1,7 @@
 """Configuration that changes while the broker runs: read from ZooKeeper at start, and followed from then on."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from cluster.configuration.synonyms import TOPIC_DEFAULTS, synonyms_of
@@ -47,7 +47,6 @@ class LiveConfiguration:
         self._store = store
         self._changes = changes
         self._logs: LogStore | None = None
-        self._own_of_topic: dict[str, dict[str, str]] = {}
 
     async def load(self) -> dict[str, LogConfig]:
         """Read everything; changes from now on are told by `follow`.
@@ -57,24 +56,11 @@ class LiveConfiguration:
         """
         await self._changes.mark_read()
         await self._apply_broker()
-        names = await self._store.read_config_names(TOPICS)
-        own = await self._store.read_configs(TOPICS, names)
-        self._own_of_topic = {topic: dict(values) for topic, values in own.items() if values}
-        defaults = self._config.log_config_defaults()
-        return {
-            topic: read_topic_config(topic, values, defaults) for topic, values in self._own_of_topic.items()
-        }
+        return await self._log_configs(await self._store.read_config_names(TOPICS))
 
     def attach(self, logs: "LogStore") -> None:
         """Have changes take effect on logs, now that they are open."""
         self._logs = logs
-        self._config.on_change(self._broker_changed)
-
-    async def topic_config(self, topic: str) -> LogConfig:
-        """Read a topic's log configuration from ZooKeeper: that of a new topic is not announced."""
-        values, _ = await self._store.read_config(TOPICS, topic)
-        self._own_of_topic[topic] = dict(values)
-        return read_topic_config(topic, values, self._config.log_config_defaults())
 
     async def follow(self) -> None:
         """Take over changes until cancelled, or until the session expires: then call it again."""
@@ -95,8 +81,8 @@ class LiveConfiguration:
             logger.warning("the configuration of %s is left as it was: %s", entity_path, error)
 
     async def _apply_topic(self, topic: str) -> None:
-        config = await self.topic_config(topic)
-        logger.info("the settings of the topic %s are now %s", topic, self._own_of_topic.get(topic))
+        config = (await self._log_configs([topic]))[topic]
+        logger.info("the settings of the topic %s have changed", topic)
         if self._logs is not None:
             self._logs.update_topic_config(topic, config)
         if config.unclean_leader_election_enable and self.on_unclean_election is not None:
@@ -106,21 +92,20 @@ class LiveConfiguration:
         own, _ = await self._store.read_config(BROKERS, str(self._config.broker_id))
         default, _ = await self._store.read_config(BROKERS, DEFAULT_ENTITY)
         changed = self._config.apply_dynamic(own, default)
-        if changed:
-            logger.info("settings changed: %s", ", ".join(sorted(changed)))
-        if (
-            "unclean.leader.election.enable" in changed
-            and self._config.unclean_leader_election_enable
-            and self.on_unclean_election is not None
-        ):
+        if not changed:
+            return
+        logger.info("settings have changed: %s", ", ".join(sorted(changed)))
+        if self._logs is not None and changed & _OF_TOPICS:
+            self._logs.update_default_config(self._config.log_config_defaults())
+            topics = {log.topic_partition.topic for log in self._logs.all_logs()}
+            for topic, config in (await self._log_configs(sorted(topics))).items():
+                self._logs.update_topic_config(topic, config)
+        allowed = "unclean.leader.election.enable" in changed and self._config.unclean_leader_election_enable
+        if allowed and self.on_unclean_election is not None:
             self.on_unclean_election(None)
 
-    def _broker_changed(self, changed: frozenset[str]) -> None:
-        """Give every log the new defaults, over which its topic's own settings hold."""
-        if self._logs is None or not changed & _OF_TOPICS:
-            return
+    async def _log_configs(self, topics: Sequence[str]) -> dict[str, LogConfig]:
+        """Give the log configuration of topics: their own settings over the broker's."""
+        own = await self._store.read_configs(TOPICS, topics)
         defaults = self._config.log_config_defaults()
-        self._logs.update_default_config(defaults)
-        for topic in {log.topic_partition.topic for log in self._logs.all_logs()}:
-            own = self._own_of_topic.get(topic, {})
-            self._logs.update_topic_config(topic, read_topic_config(topic, own, defaults))
+        return {topic: read_topic_config(topic, own.get(topic, {}), defaults) for topic in topics}

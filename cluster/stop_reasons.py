@@ -9,6 +9,7 @@ from enum import IntEnum
 from cluster.configuration.errors import ConfigError
 from cluster.controller.controller import KraftControllerError
 from cluster.network.listener import ListenError
+from cluster.replication.role_changes import KraftControllerError as KraftOrderError
 from cluster.zookeeper.client import NoAuthError, ZooKeeperError
 from cluster.zookeeper.registration import BrokerIdTakenError
 from storage.errors import DirectoryLockedError, InconsistentDirectoryError, StorageError
@@ -77,7 +78,7 @@ def _reason(error: BaseException) -> BrokerStopError | None:
             code = ExitCode.DISK
         case BrokerIdTakenError():
             code = ExitCode.BROKER_ID_TAKEN
-        case KraftControllerError():
+        case KraftControllerError() | KraftOrderError():
             code = ExitCode.KRAFT
         case NoAuthError():
             code = ExitCode.ZOOKEEPER

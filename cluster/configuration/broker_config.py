@@ -12,6 +12,7 @@ from cluster.configuration.served_values import ServedValues
 from cluster.configuration.setting import Service, Setting, UpdateMode, Value
 from cluster.configuration.synonyms import BROKER_SYNONYMS, TOPIC_DEFAULTS, synonyms_of
 from storage.log_config import LogConfig
+from wire.types import BrokerId
 
 logger = logging.getLogger(__name__)
 
@@ -144,12 +145,16 @@ class BrokerConfig(ServedValues):
         self.dynamic_broker = _usable(broker)
         self.dynamic_default = _usable(default)
         before = self._values
-        self._set_values(_resolve(self._layers()))
+        self._set_values(_resolve(self._layers()) | {"broker.id": self.broker_id})
         changed = frozenset(name for name, value in self._values.items() if before.get(name) != value)
         if changed:
             for listener in self._listeners:
                 listener(changed)
         return changed
+
+    def assign_broker_id(self, broker_id: BrokerId) -> None:
+        """Settle the id of a broker that was given none."""
+        self._set_values(self._values | {"broker.id": broker_id})
 
     def _throttle(self, name: str) -> int:
         text = self.dynamic_broker.get(name, self.dynamic_default.get(name))

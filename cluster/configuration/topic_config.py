@@ -15,8 +15,8 @@ def check_topic_config(values: Mapping[str, str]) -> None:
     """Check the settings that a topic is to have.
 
     Raises:
-        ConfigError: a name is unknown, a value is wrong or asks for something that is not served, or two values
-            do not go together.
+        ConfigError: a name is unknown, a value is wrong or asks for something that is not served, or two
+            values do not go together.
     """
     for name, text in values.items():
         setting = topic_settings().get(name)
@@ -41,8 +41,8 @@ def check_topic_config(values: Mapping[str, str]) -> None:
 def read_topic_config(topic: str, values: Mapping[str, str], defaults: LogConfig) -> LogConfig:
     """Give the configuration of a topic's logs from what is stored for it.
 
-    A value that cannot be used is left out with a warning: whoever stored it did not check it, and a broker must
-    come up all the same.
+    A value that cannot be used is left out with a warning: whoever stored it did not check it, and a broker
+    must come up all the same.
 
     Args:
         topic: The topic, for the warning.

@@ -1,0 +1,363 @@
+"""The composition root: a configuration in, a running broker out.
+
+A broker starts in this order, each step failing with one message of its own (`stop_reasons`): settings,
+ZooKeeper, cluster id and dynamic settings, log directories (locked, recovered, their identity checked),
+listeners bound, registration; only then does it serve. It stops in the reverse order: leaders given away,
+requests answered, logs closed, the session closed.
+
+Everything long-lived is a named task of one nursery. A task that dies of a bug takes the broker down with a
+traceback; the logs are then left as a crash leaves them.
+"""
+
+import base64
+import gc
+import logging
+import os
+import signal
+import sys
+import traceback
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from cluster.addresses import addresses_of
+from cluster.assembly import Means, Parts, assemble, describe_partitions, registration_of
+from cluster.departure import Departure
+from cluster.live_configuration import LiveConfiguration
+from cluster.management import StateChanges, management_methods
+from cluster.membership import Membership
+from cluster.metrics.catalogue import BrokerMetrics
+from cluster.network.management import ManagementServer
+from cluster.process_limits import set_process_limits
+from cluster.stop_reasons import BrokerStopError, ExitCode, stop_reason
+from cluster.zookeeper.broker_store import BrokerStore
+from cluster.zookeeper.config_changes import ConfigChanges
+from cluster.zookeeper.kazoo_client import KazooZooKeeper
+from storage.clock import SystemClock
+from storage.disk import RealDisk
+from storage.loading import LoadProgress
+from storage.meta_properties import read_meta_properties
+from storage.store import LogStore
+from wire.types import BrokerId
+
+if TYPE_CHECKING:
+    from cluster.addresses import Addresses
+    from cluster.configuration.broker_config import BrokerConfig
+    from cluster.zookeeper.guardian import GuardianLink
+
+logger = logging.getLogger(__name__)
+
+ANSWER_GRACE_S: Final = 1.0
+"""How long requests that were begun may take to be answered when the broker leaves."""
+MANAGEMENT_SOCKET: Final = "management.sock"
+
+
+class State(Enum):
+    """What a broker is doing; the value is what the management socket tells."""
+
+    STARTING = "starting"
+    RECOVERING = "recovering"  # opening its logs, and checking those that were not closed cleanly
+    RUNNING = "running"
+    STOPPING = "stopping"
+
+
+def run(config: "BrokerConfig", link: "GuardianLink | None") -> int:
+    """Run a broker until it is told to stop, by SIGTERM, SIGINT or its management socket, or cannot go on.
+
+    Args:
+        config: What it goes by.
+        link: To the guardian that watches over this process, if there is one.
+
+    Returns:
+        The exit code of the process, one of `ExitCode`; what is wrong has been logged.
+    """
+    set_process_limits()
+    broker = Broker(config, link)
+    try:
+        trio.run(broker.run, strict_exception_groups=True)
+    except BaseException as failure:  # noqa: BLE001 - the border of the process: each failure is told and coded
+        reason = stop_reason(failure)
+        if reason is None:
+            traceback.print_exception(failure)
+            logger.critical("the broker stops because of a bug; its logs are recovered when it starts again")
+            return ExitCode.BUG
+        logger.critical("%s", reason)
+        return reason.code
+    return ExitCode.STOPPED
+
+
+class Broker:
+    """One broker, from its start to its end.
+
+    Attributes:
+        config: What it goes by.
+        metrics: What it counts.
+        changes: What happens to it.
+        ready: Set when it serves.
+        state: What it is doing.
+    """
+
+    def __init__(self, config: "BrokerConfig", link: "GuardianLink | None") -> None:
+        self.config = config
+        self.metrics = BrokerMetrics()
+        self.changes = StateChanges()
+        self.ready = trio.Event()
+        self.state = State.STARTING
+        self._link = link
+        self._clock = SystemClock()
+        self._disk = RealDisk()
+        self._addresses: Addresses = addresses_of(config)
+        self._stopping = trio.Event()
+        self._starting_scope = trio.CancelScope()
+        self._leaving_scope = trio.CancelScope()
+        self._locked = trio.Event()
+        self._zookeeper = KazooZooKeeper(
+            config.zookeeper_connect,
+            config.zookeeper_session_timeout_ms / 1000,
+            self._clock.monotonic,
+            connect_timeout_s=config.zookeeper_connection_timeout_ms / 1000,
+        )
+        self._store = BrokerStore(self._zookeeper)
+        self._live = LiveConfiguration(
+            config, self._store, ConfigChanges(self._zookeeper, self._clock.wall_ms)
+        )
+        self._membership: Membership | None = None
+        self._logs: LogStore | None = None
+        self._parts: Parts | None = None
+        self._load_progress: LoadProgress | None = None
+        self._loop: trio.lowlevel.TrioToken | None = None
+
+    async def run(self) -> None:
+        """Start, serve until told to stop, and leave in good order.
+
+        Cancelled or failing, it leaves as a crash would: the next start recovers the logs.
+        """
+        self._loop = trio.lowlevel.current_trio_token()
+        async with trio.open_nursery() as outer:
+            await outer.start(self._watch_signals)
+            await outer.start(self._zookeeper.run)
+            async with trio.open_nursery() as service:
+                with self._starting_scope:
+                    await self._start(service)
+                    await self._stopping.wait()
+                await self._leave()
+                service.cancel_scope.cancel()
+            await self._close_logs()
+            outer.cancel_scope.cancel()
+        if self._membership is not None:
+            self._membership.left()
+        logger.info("the broker has stopped")
+
+    def stop(self) -> None:
+        """Have the broker leave in good order; asked again while it gives its leaders away, it hurries."""
+        if self.state is State.STOPPING:
+            self._leaving_scope.cancel()
+        elif self.state is State.RUNNING:
+            self._stopping.set()
+        else:
+            self._starting_scope.cancel()
+
+    # Starting
+
+    async def _start(self, service: trio.Nursery) -> None:
+        await self._store.create_persistent_paths()
+        cluster_id = await self._store.cluster_id(_new_cluster_id())
+        await self._settle_broker_id()
+        configs = await self._live.load()
+        broker_id = self.config.broker_id
+        self._set_state(State.RECOVERING)
+        service.start_soon(self._serve_management, name="management socket")
+        logs = self._logs = await trio.to_thread.run_sync(
+            partial(
+                LogStore.open,
+                self.config.log_directories,
+                self.config.log_config_defaults(),
+                configs,
+                self._clock,
+                self._disk,
+                progress=self._loading,
+                recovery_threads=self.config.num_recovery_threads_per_data_dir,
+                producer_expiration_ms=self.config.producer_id_expiration_ms,
+            ),
+            # Recovery can be long; what it did not finish it does again at the next start.
+            abandon_on_cancel=True,
+        )
+        self._locked.set()
+        logs.check_identity(cluster_id, broker_id)
+        logs.write_identity(cluster_id, broker_id)
+        self._live.attach(logs)
+        self._set_state(State.STARTING)
+        directory = Path(logs.directories[0].path)
+        membership = self._membership = Membership(
+            self._zookeeper, self._store, directory, self._link, self._clock
+        )
+        parts = self._parts = assemble(
+            Means(
+                config=self.config,
+                addresses=self._addresses,
+                cluster_id=cluster_id,
+                zookeeper=self._zookeeper,
+                store=self._store,
+                logs=logs,
+                membership=membership,
+                metrics=self.metrics,
+                clock=self._clock,
+                nursery=service,
+                random=Random(),
+            )
+        )
+        self._live.on_unclean_election = parts.context.controller.unclean_election_enabled
+        parts.listeners.bind()
+        self._addresses = self._addresses.with_bound_ports(parts.listeners.bound_port)
+        parts.context.endpoints = {each.listener_name: each for each in self._addresses.advertised}
+        if self.config.ottla_session_reattach:
+            await membership.close_former_session(self.config.zookeeper_connect)
+        service.start_soon(parts.timer.run, name="timer")
+        service.start_soon(parts.context.replicas.run, name="replicas")
+        await service.start(parts.listeners.serve, name="listeners")
+        await membership.join(registration_of(self.config, self._addresses, self._clock.wall_ms()))
+        await service.start(parts.context.controller.run, name="controller")
+        await self._serve_metrics(service)
+        service.start_soon(membership.keep, name="registration")
+        service.start_soon(self._follow_configuration, membership, name="configuration changes")
+        gc.collect()
+        gc.freeze()
+        self._set_state(State.RUNNING)
+        self.ready.set()
+        logger.info(
+            "broker %d serves %s", broker_id, ", ".join(str(each) for each in self._addresses.advertised)
+        )
+
+    async def _settle_broker_id(self) -> None:
+        """Take the id that is configured, else the one this broker was given before, else a new one."""
+        if self.config.broker_id >= 0:
+            return
+        for directory in self.config.log_directories:
+            try:
+                properties = read_meta_properties(self._disk, str(directory))
+            except OSError:
+                continue  # opening the directory says what is wrong with it
+            if properties is not None and properties.broker_id is not None:
+                self.config.assign_broker_id(properties.broker_id)
+                return
+        number = await self._store.generate_broker_id()
+        self.config.assign_broker_id(BrokerId(self.config.reserved_broker_max_id + number))
+        logger.info("this broker gets the id %d", self.config.broker_id)
+
+    def _loading(self, progress: LoadProgress) -> None:
+        """Take a report of recovery; called from its threads, with the directories locked."""
+        self._load_progress = progress
+        if self._loop is not None:
+            self._loop.run_sync_soon(self._locked.set, idempotent=True)
+
+    async def _serve_management(self) -> None:
+        """Serve the management socket, once the lock says that no other broker serves on it."""
+        path = self.config.ottla_management_socket
+        if path == "":
+            return
+        await self._locked.wait()
+        directory = self.config.log_directories[0]
+        socket = directory / MANAGEMENT_SOCKET if path is None else Path(path)
+        await ManagementServer(socket, management_methods(self)).serve()
+
+    async def _serve_metrics(self, service: trio.Nursery) -> None:
+        """Open the metrics endpoint where one is asked for."""
+        port = self.config.ottla_metrics_port
+        if port < 0:
+            return
+        from cluster.metrics.exposition import MetricsEndpoint  # what it imports costs start-up time
+
+        endpoint = MetricsEndpoint(
+            self.metrics.registry, self._addresses.bound[0].host, port, is_ready=self.ready.is_set
+        )
+        try:
+            await service.start(endpoint.serve)
+        except OSError as error:
+            raise BrokerStopError(ExitCode.PORT, f"ottla.metrics.port={port}: {error.strerror}") from error
+        logger.info("metrics are read from port %d", endpoint.port)
+
+    async def _follow_configuration(self, membership: Membership) -> None:
+        while True:
+            await membership.wait_member()
+            await self._live.follow()
+            await trio.lowlevel.checkpoint()
+
+    # Stopping
+
+    async def _watch_signals(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            task_status.started()
+            async for number in signals:
+                logger.info("told to stop by %s", signal.Signals(number).name)
+                self.stop()
+
+    async def _leave(self) -> None:
+        """Give the leaders away, answer what was begun, and stop."""
+        parts = self._parts
+        serving = self.state is State.RUNNING
+        self._set_state(State.STOPPING)
+        if parts is None:
+            return
+        if serving:
+            with self._leaving_scope:
+                await Departure(parts.context, self._addresses.inter_broker, parts.connect).depart()
+            await parts.context.controller.resign()
+        await parts.listeners.stop(ANSWER_GRACE_S)
+
+    async def _close_logs(self) -> None:
+        logs, membership = self._logs, self._membership
+        if logs is None or membership is None:
+            return
+        close = partial(logs.close, clean=True, broker_epoch=membership.epoch)
+        await trio.to_thread.run_sync(close)
+
+    # Telling
+
+    def describe(self, *, partitions: bool = True) -> dict[str, Any]:
+        """Describe the broker: a fresh value of plain types."""
+        description: dict[str, Any] = {
+            "broker_id": self.config.broker_id,
+            "state": self.state.value,
+            "pid": os.getpid(),
+            "python": sys.version.split()[0],
+            "listeners": [str(each) for each in self._addresses.advertised],
+            "zookeeper": {
+                "connect": self.config.zookeeper_connect,
+                "session_id": f"0x{self._zookeeper.session_id & 0xFFFFFFFFFFFFFFFF:x}",
+                "live": self._zookeeper.session_is_live(self._clock.monotonic()),
+            },
+        }
+        if self._load_progress is not None:
+            description["recovery"] = self._load_progress._asdict()
+        if self._parts is not None:
+            context = self._parts.context
+            snapshot = context.metadata.snapshot
+            description |= {
+                "cluster_id": context.cluster_id,
+                "broker_epoch": context.broker_epoch,
+                "controller_id": snapshot.controller_id,
+                "live_brokers": sorted(snapshot.brokers),
+                "metadata_epoch": snapshot.epoch,
+                "controller": context.controller.describe(),
+                "connections": sum(1 for _ in self._parts.listeners.connections),
+            }
+            if partitions:
+                description["partitions"] = self.describe_partitions()
+        return description
+
+    def describe_partitions(self) -> list[dict[str, Any]]:
+        """Describe the replicas that this broker hosts."""
+        return [] if self._parts is None else describe_partitions(self._parts.context.replicas)
+
+    def _set_state(self, state: State) -> None:
+        self.state = state
+        self.changes.publish("state", state=state.value)
+
+
+def _new_cluster_id() -> str:
+    """Give a random id in Kafka's form, for a cluster that has none."""
+    return base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")

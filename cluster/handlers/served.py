@@ -1,0 +1,50 @@
+"""Which APIs a broker serves: every handler module, once."""
+
+from cluster.handlers import (
+    allocate_producer_ids,
+    alter_configs,
+    alter_partition,
+    alter_partition_reassignments,
+    api_versions,
+    controlled_shutdown,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    elect_leaders,
+    find_coordinator,
+    incremental_alter_configs,
+    init_producer_id,
+    list_partition_reassignments,
+    metadata,
+)
+from cluster.handlers.registry import Registry
+
+_HANDLERS = (
+    allocate_producer_ids,
+    alter_configs,
+    alter_partition,
+    alter_partition_reassignments,
+    api_versions,
+    controlled_shutdown,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    elect_leaders,
+    find_coordinator,
+    incremental_alter_configs,
+    init_producer_id,
+    list_partition_reassignments,
+    metadata,
+)
+
+
+def served_apis() -> Registry:
+    """Give a registry of everything that is served."""
+    registry = Registry()
+    for handler in _HANDLERS:
+        handler.register(registry)
+    return registry

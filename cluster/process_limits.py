@@ -1,0 +1,25 @@
+"""What a broker sets in its process before it starts: descriptors, and how the interpreter schedules threads."""
+
+import logging
+import resource
+import sys
+from typing import Final
+
+logger = logging.getLogger(__name__)
+
+SWITCH_INTERVAL_S: Final = 0.0005
+"""How long a thread may hold the interpreter while another one wants it: the loop is not to wait for kazoo's."""
+DESCRIPTORS_WANTED: Final = 100_000
+"""Files of logs and connections: with fewer, a broker of many partitions runs out."""
+
+
+def set_process_limits() -> None:
+    """Take as many descriptors as the system allows, and have threads give way soon."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if hard != resource.RLIM_INFINITY and hard < DESCRIPTORS_WANTED:
+        logger.warning(
+            "at most %d files can be open; a broker wants %d (ulimit -n)", hard, DESCRIPTORS_WANTED
+        )
