@@ -6,13 +6,12 @@ of a Fetch) are valid until the next request. Nothing is retried here; the calle
 """
 
 import errno
-import os
-import socket
 from struct import Struct
 from typing import Any, Final, Protocol
 
 import trio
 
+from cluster.network.dialling import Dial, Link, dial_tcp
 from wire.apis import API_TABLE
 from wire.errors import RemoteProtocolError
 from wire.frames import decode_response, encode_request
@@ -50,8 +49,7 @@ class BrokerClient:
         connect_timeout_s: How long connecting may take.
         request_timeout_s: How long an answer may take, from the moment of asking.
         max_frame: The largest answer taken, in bytes.
-        send_buffer: ``SO_SNDBUF``; None leaves it to the kernel.
-        receive_buffer: ``SO_RCVBUF``; likewise.
+        dial: Makes connections; over TCP unless a simulation has its own.
     """
 
     __slots__ = (
@@ -59,11 +57,10 @@ class BrokerClient:
         "_client_id",
         "_connect_timeout_s",
         "_correlation_id",
+        "_dial",
+        "_link",
         "_max_frame",
-        "_receive_buffer",
         "_request_timeout_s",
-        "_send_buffer",
-        "_socket",
         "_waiting",
         "host",
         "port",
@@ -78,8 +75,7 @@ class BrokerClient:
         connect_timeout_s: float = 10.0,
         request_timeout_s: float = 30.0,
         max_frame: int = 2**31 - 1,
-        send_buffer: int | None = None,
-        receive_buffer: int | None = None,
+        dial: Dial = dial_tcp,
     ) -> None:
         self.host = host
         self.port = port
@@ -87,21 +83,20 @@ class BrokerClient:
         self._connect_timeout_s = connect_timeout_s
         self._request_timeout_s = request_timeout_s
         self._max_frame = max_frame
-        self._send_buffer = send_buffer
-        self._receive_buffer = receive_buffer
-        self._socket: socket.socket | None = None
+        self._dial = dial
+        self._link: Link | None = None
         self._buffer = memoryview(b"")
         self._correlation_id = 0
         self._waiting = False
 
     def __repr__(self) -> str:
-        state = "connected" if self._socket is not None else "not connected"
+        state = "connected" if self._link is not None else "not connected"
         return f"<BrokerClient of {self.host}:{self.port}, {state}>"
 
     @property
     def is_connected(self) -> bool:
         """Whether there is a connection, as far as we know."""
-        return self._socket is not None
+        return self._link is not None
 
     async def request(self, message: Request, version: int) -> Any:
         """Send a request and wait for its answer.
@@ -127,13 +122,13 @@ class BrokerClient:
         self._waiting = True
         answered = False
         try:
-            if self._socket is None:
-                await self._connect()
+            link = self._link
+            if link is None:
+                link = self._link = await self._connect()
             self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
             data = encode_request(message, version, correlation_id, self._client_id)
             with trio.move_on_after(self._request_timeout_s) as scope:
-                await self._send(data)
-                frame = await self._receive()
+                frame = await self._exchange(link, data)
             if scope.cancelled_caught:
                 raise self._failure(errno.ETIMEDOUT, f"no answer within {self._request_timeout_s:g} s")
             got, response = decode_response(_response_class(type(message)), version, frame)
@@ -148,59 +143,32 @@ class BrokerClient:
 
     def close(self) -> None:
         """Let go of the connection; a request under way fails. The next request connects again."""
-        sock, self._socket = self._socket, None
-        if sock is not None:
-            trio.lowlevel.notify_closing(sock)
-            sock.close()
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
 
-    async def _connect(self) -> None:
-        problem: OSError | None = None
-        with trio.move_on_after(self._connect_timeout_s) as scope:
-            try:
-                found = await trio.socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
-            except OSError as error:
-                raise self._failure(error.errno, f"the name does not resolve: {error.strerror}") from error
-            for family, _, _, _, address in found:
-                try:
-                    self._socket = await _connected(family, address)
-                except OSError as error:
-                    problem = error
-                    continue
-                self._configure(self._socket)
-                return
-        if scope.cancelled_caught:
-            raise self._failure(errno.ETIMEDOUT, f"no connection within {self._connect_timeout_s:g} s")
-        reason = "no address" if problem is None else problem.strerror
-        raise self._failure(None if problem is None else problem.errno, str(reason)) from problem
+    async def _connect(self) -> Link:
+        try:
+            with trio.fail_after(self._connect_timeout_s):
+                return await self._dial(self.host, self.port)
+        except trio.TooSlowError:
+            raise self._failure(
+                errno.ETIMEDOUT, f"no connection within {self._connect_timeout_s:g} s"
+            ) from None
+        except OSError as error:
+            raise self._failure(error.errno, error.strerror or str(error)) from error
 
-    def _configure(self, sock: socket.socket) -> None:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if self._send_buffer is not None:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)
-        if self._receive_buffer is not None:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
+    async def _exchange(self, link: Link, data: bytes | bytearray) -> memoryview:
+        """Send a request, and receive the answer to it."""
+        try:
+            await link.send(data)
+            return await self._receive(link)
+        except OSError as error:
+            raise self._failure(error.errno, error.strerror or str(error)) from error
+        except trio.ClosedResourceError:
+            raise self._failure(errno.ENOTCONN, "closed") from None
 
-    async def _send(self, data: bytes | bytearray) -> None:
-        sock = self._socket
-        if sock is None:
-            raise self._failure(errno.ENOTCONN, "closed")
-        left = memoryview(data)
-        while True:
-            try:
-                left = left[sock.send(left) :]
-            except BlockingIOError:
-                pass
-            except OSError as error:
-                raise self._failure(error.errno, str(error.strerror)) from error
-            if not left:
-                return
-            try:
-                await trio.lowlevel.wait_writable(sock)
-            except trio.ClosedResourceError as error:
-                raise self._failure(errno.ENOTCONN, "closed") from error
-
-    async def _receive(self) -> memoryview:
+    async def _receive(self, link: Link) -> memoryview:
         """Receive one frame; gives its payload, a view of the buffer."""
         end = 0
         need = 4
@@ -209,7 +177,10 @@ class BrokerClient:
             if size < 0 or end == len(self._buffer):
                 self._grow(need, end)
             # Nothing follows an answer before the next request, so the rest of the buffer may be filled.
-            end += await self._receive_into(self._buffer[end:])
+            count = await link.receive_into(self._buffer[end:])
+            if count == 0:
+                raise ConnectionResetError(errno.ECONNRESET, "it closed the connection")
+            end += count
             if size < 0 and end >= 4:
                 size = _LENGTH.unpack_from(self._buffer, 0)[0]
                 if not 0 <= size <= self._max_frame:
@@ -222,24 +193,6 @@ class BrokerClient:
                 f"{self.host}:{self.port} sent {end - need} bytes that nobody asked for"
             )
         return self._buffer[4:need]
-
-    async def _receive_into(self, space: memoryview) -> int:
-        sock = self._socket
-        while sock is not None:
-            try:
-                await trio.lowlevel.wait_readable(sock)
-            except trio.ClosedResourceError as error:
-                raise self._failure(errno.ENOTCONN, "closed") from error
-            try:
-                count = sock.recv_into(space)
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                raise self._failure(error.errno, str(error.strerror)) from error
-            if count == 0:
-                raise self._failure(errno.ECONNRESET, "it closed the connection")
-            return count
-        raise self._failure(errno.ENOTCONN, "closed")
 
     def _grow(self, need: int, filled: int) -> None:
         """Have room for more of an answer of `need` bytes; an announced size is believed step by step."""
@@ -263,21 +216,3 @@ def _response_class(request: type[Request]) -> type[Response]:
     if found is None:
         found = _RESPONSES[request] = API_TABLE[request.__schema__.api_key].response
     return found
-
-
-async def _connected(family: int, address: Any) -> socket.socket:
-    """Connect a non-blocking socket; nothing is left open where that fails."""
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        sock.setblocking(False)
-        try:
-            sock.connect(address)
-        except BlockingIOError:
-            await trio.lowlevel.wait_writable(sock)
-            code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-            if code:
-                raise OSError(code, os.strerror(code)) from None
-    except BaseException:
-        sock.close()
-        raise
-    return sock

@@ -11,15 +11,22 @@ import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from cluster.network.byte_budget import ByteBudget
 from cluster.network.endpoints import SecurityProtocol
+from cluster.network.network_counters import NetworkCounters
 from cluster.network.response_slot import CLOSE, Answer, Part, ResponseSlot
+from wire.errors import RemoteProtocolError
 from wire.file_range import FileRange
 
 logger = logging.getLogger(__name__)
 
+Dispatch: TypeAlias = Callable[[memoryview, ResponseSlot], None]
+"""Begins one request. The view is valid during the call only. RemoteProtocolError closes the connection."""
+
+CORKED_REQUESTS: Final = 32
+"""Requests that came together whose answers are collected into one write."""
 SLOT_OVERHEAD: Final = 512
 """What a request counts for besides its own bytes, so that a row of tiny requests is bounded too."""
 IN_FLIGHT_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -33,8 +40,10 @@ class Connection(ABC):
         peer_host: The address of the peer, without its port.
         peer_port: Its port.
         listener_name: The listener that it came in by.
-        security_protocol: That listener's.
+        dispatch: Begins a request.
+        security_protocol: The listener's.
         budget: The bytes in flight in the whole broker.
+        counters: Where bytes and requests are counted.
         in_flight_bytes_max: The bound of this connection.
 
     Attributes:
@@ -44,26 +53,38 @@ class Connection(ABC):
         client_software_version: Likewise.
         closed: Whether the connection has gone; answers to it go nowhere.
         in_flight_bytes: What counts against the bounds now.
+        frames_begun: Requests begun so far.
+        received_bytes: Bytes received so far.
     """
 
     __slots__ = (
         "__weakref__",
         "_budget",
         "_close_callbacks",
+        "_counters",
+        "_dispatch",
         "_slots",
         "_unsent_cost",
         "client_software_name",
         "client_software_version",
         "closed",
         "corked",
+        "frame_from",
+        "frame_since",
+        "frames_begun",
+        "idle_since",
         "in_flight_bytes",
         "in_flight_bytes_max",
         "listener_name",
+        "noted_frames",
+        "noted_received",
+        "noted_sent",
         "peer",
         "peer_host",
         "peer_port",
         "principal",
         "reads_no_more",
+        "received_bytes",
         "security_protocol",
         "waits_for_room",
     )
@@ -73,9 +94,11 @@ class Connection(ABC):
         peer_host: str,
         peer_port: int,
         listener_name: str,
+        dispatch: Dispatch,
         *,
         security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
         budget: ByteBudget | None = None,
+        counters: NetworkCounters | None = None,
         in_flight_bytes_max: int = IN_FLIGHT_BYTES_MAX,
     ) -> None:
         self.peer_host = peer_host
@@ -92,6 +115,17 @@ class Connection(ABC):
         self.in_flight_bytes = 0
         self.in_flight_bytes_max = in_flight_bytes_max
         self.waits_for_room = False
+        self.frames_begun = 0
+        self.received_bytes = 0
+        # The notes of `slow_peers`, kept here because they live as long as the connection.
+        self.idle_since = 0.0
+        self.noted_received = 0
+        self.noted_sent = 0
+        self.noted_frames = -1
+        self.frame_since = 0.0
+        self.frame_from = 0
+        self._dispatch = dispatch
+        self._counters = NetworkCounters() if counters is None else counters
         self._budget = ByteBudget() if budget is None else budget
         self._slots: deque[ResponseSlot] = deque()
         self._unsent_cost = 0
@@ -102,6 +136,25 @@ class Connection(ABC):
         return f"<{type(self).__name__} {self.peer} on {self.listener_name}, {state}>"
 
     # What carries the bytes.
+
+    @abstractmethod
+    async def run(self) -> None:
+        """Serve until the connection is closed, and close it."""
+
+    @property
+    @abstractmethod
+    def sent_bytes(self) -> int:
+        """Bytes that the transport has taken."""
+
+    @property
+    @abstractmethod
+    def is_inside_frame(self) -> bool:
+        """Whether the peer has sent a part of a request."""
+
+    @property
+    @abstractmethod
+    def is_sending(self) -> bool:
+        """Whether an answer waits for the peer to take it."""
 
     @abstractmethod
     def _transmit(self, answer: Answer) -> bool:
@@ -118,7 +171,44 @@ class Connection(ABC):
     def _room_again(self) -> None:
         """Go on reading: there is room in flight again, or the row ends."""
 
-    # The row of answers.
+    # Requests, and the row of answers.
+
+    def _begin_requests(self, next_frame: Callable[[], memoryview | None]) -> bool:
+        """Begin the requests that have come, as long as there is room in flight.
+
+        Args:
+            next_frame: Gives the next request, or None; RemoteProtocolError cuts the peer off.
+
+        Returns:
+            False where there is no room: `_room_again` will be called, and this is to be called again then.
+        """
+        dispatch = self._dispatch
+        begun = 0
+        self.corked = True
+        try:
+            while not self.reads_no_more:
+                if not self.has_room():
+                    self.release()
+                    if not self.closed and not self.has_room():
+                        self.wait_for_room()
+                        return False
+                    continue
+                frame = next_frame()
+                if frame is None:
+                    break
+                begun += 1
+                dispatch(frame, self.admit(len(frame)))
+                if begun % CORKED_REQUESTS == 0:
+                    self.release()
+        except RemoteProtocolError as error:
+            self.release()
+            self.cut_off(str(error))
+        finally:
+            self.corked = False
+            self.frames_begun += begun
+            self._counters.requests += begun
+            self.release()
+        return True
 
     @property
     def pending_count(self) -> int:

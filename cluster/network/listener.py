@@ -9,20 +9,20 @@ import logging
 import os
 import socket
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import trio
 
 from cluster.metrics.catalogue import BrokerMetrics
 from cluster.network.buffer_pool import BufferPool
-from cluster.network.byte_budget import ByteBudget
-from cluster.network.connection import IN_FLIGHT_BYTES_MAX
-from cluster.network.connection_quotas import ConnectionQuotas, TooManyConnectionsError
+from cluster.network.connection import Connection, Dispatch
+from cluster.network.connection_quotas import ConnectionQuotas
 from cluster.network.endpoints import Endpoint
 from cluster.network.network_counters import NetworkCounters
-from cluster.network.slow_peers import SlowPeers
-from cluster.network.socket_connection import Dispatch, SocketConnection
+from cluster.network.open_connections import NetworkLimits, OpenConnections
+from cluster.network.socket_connection import SocketConnection
+
+__all__ = ["Listeners", "ListenError", "NetworkLimits"]
 
 logger = logging.getLogger(__name__)
 
@@ -42,35 +42,6 @@ class ListenError(OSError):
         reason = cause.strerror or str(cause)
         super().__init__(cause.errno, f"cannot listen on {endpoint}: {reason}")
         self.endpoint = endpoint
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkLimits:
-    """The bounds of a broker's connections; the comments name Kafka's settings.
-
-    Attributes:
-        frame_size_max: ``socket.request.max.bytes``.
-        idle_close_s: ``connections.max.idle.ms``, in seconds; zero or less is never.
-        in_flight_bytes_max: The same for one connection, requests begun and answers not yet taken.
-        broker_in_flight_bytes_max: ``queued.max.request.bytes``; zero or less is no bound.
-        slow_frame_s: How long a peer may take for a request before its rate is looked at.
-        slow_rate_min: Bytes a second below which such a peer is cut off.
-        unread_s: How long a peer may take nothing of an answer.
-        send_buffer: ``socket.send.buffer.bytes``; None leaves the kernel's own sizing, which is best.
-        receive_buffer: ``socket.receive.buffer.bytes``; likewise.
-        backlog: ``socket.listen.backlog.size``.
-    """
-
-    frame_size_max: int = 104_857_600
-    idle_close_s: float = 600.0
-    in_flight_bytes_max: int = IN_FLIGHT_BYTES_MAX
-    broker_in_flight_bytes_max: int = 0
-    slow_frame_s: float = 30.0
-    slow_rate_min: int = 1024
-    unread_s: float = 60.0
-    send_buffer: int | None = None
-    receive_buffer: int | None = None
-    backlog: int = 1024
 
 
 class Listeners:
@@ -104,34 +75,24 @@ class Listeners:
         self.quotas = ConnectionQuotas(names) if quotas is None else quotas
         self.counters = NetworkCounters() if counters is None else counters
         self._pool = BufferPool()
-        self._budget = ByteBudget(self._limits.broker_in_flight_bytes_max)
+        self._open = OpenConnections(self._limits, self.quotas, self.counters)
         self._sockets: list[tuple[Endpoint, socket.socket]] = []
-        self._connections: dict[SocketConnection, None] = {}
         self._accepting: trio.CancelScope | None = None
         self._stopping = False
-        self._last_left = trio.Event()
 
     @property
-    def connections(self) -> Iterator[SocketConnection]:
+    def connections(self) -> Iterator[Connection]:
         """The connections there are now."""
-        return iter(tuple(self._connections))
+        return iter(self._open)
 
     @property
     def in_flight_bytes(self) -> int:
         """Bytes of requests and answers in flight, over all connections."""
-        return self._budget.used
+        return self._open.budget.used
 
     def add_probes(self, metrics: BrokerMetrics) -> None:
         """Have the metrics show the listeners' counts."""
-        counters = self.counters
-        prefix = "kafka_network_socketserver_"
-        metrics.probe(prefix + "connectioncount", self.quotas.counts_by_listener)
-        metrics.probe(prefix + "connectionsaccepted", lambda: counters.accepted)
-        metrics.probe(prefix + "connectionsrejected", lambda: counters.rejected)
-        metrics.probe(prefix + "connectionscutoff", lambda: counters.cut_off)
-        metrics.probe(prefix + "receivedbytes", lambda: counters.received_bytes)
-        metrics.probe(prefix + "sentbytes", lambda: counters.sent_bytes)
-        metrics.probe("kafka_network_requestchannel_inflightbytes", lambda: self._budget.used)
+        self._open.add_probes(metrics)
 
     def bind(self) -> None:
         """Take every port. Does nothing if that was done.
@@ -180,13 +141,12 @@ class Listeners:
                             acceptors.start_soon(
                                 self._accept_all, endpoint, sock, nursery, name=f"acceptor of {endpoint}"
                             )
-                        acceptors.start_soon(self._watch_slow_peers)
+                        acceptors.start_soon(self._open.watch_slow_peers)
                         task_status.started()
                 self.close()
         finally:
             self.close()
-            for connection in tuple(self._connections):
-                connection.close()
+            self._open.close()
 
     async def stop(self, grace_s: float) -> None:
         """Accept no more, begin no more requests, and let those begun be answered.
@@ -197,13 +157,7 @@ class Listeners:
         Cancelled, it leaves the connections to go on by themselves until they are answered.
         """
         self.stop_accepting()
-        for connection in tuple(self._connections):
-            connection.finish()
-        with trio.move_on_after(grace_s):
-            while self._connections:
-                await self._last_left.wait()
-        for connection in tuple(self._connections):
-            connection.close()
+        await self._open.finish(grace_s)
 
     def stop_accepting(self) -> None:
         """Close the ports; connections stay."""
@@ -248,7 +202,7 @@ class Listeners:
         name = endpoint.listener_name
         exhausted = False
         while True:
-            await self._wait_slot(name)
+            await self._open.wait_slot(name)
             try:
                 await trio.lowlevel.wait_readable(sock)
             except trio.ClosedResourceError:
@@ -277,24 +231,12 @@ class Listeners:
                     exhausted = False
                 self._accept(endpoint, accepted, address, nursery)
 
-    async def _wait_slot(self, listener_name: str) -> None:
-        while not self.quotas.has_slot(listener_name):
-            slot = trio.Event()
-            self.quotas.call_when_slot(slot.set)
-            logger.warning("%s has all the connections it may; new ones wait", listener_name)
-            await slot.wait()
-
     def _accept(
         self, endpoint: Endpoint, sock: socket.socket, address: tuple[str, int], nursery: trio.Nursery
     ) -> None:
         host, port = address[0].removeprefix("::ffff:"), address[1]
-        quotas = self.quotas
         name = endpoint.listener_name
-        try:
-            quotas.take(name, host)
-        except TooManyConnectionsError as error:
-            logger.warning("Refusing a connection of %s:%d on %s: %s", host, port, name, error)
-            self.counters.rejected += 1
+        if not self._open.may_join(name, host, port):
             sock.close()
             return
         limits = self._limits
@@ -307,54 +249,18 @@ class Listeners:
             pool=self._pool,
             frame_size_max=limits.frame_size_max,
             security_protocol=endpoint.security_protocol,
-            budget=self._budget,
+            budget=self._open.budget,
             counters=self.counters,
             in_flight_bytes_max=limits.in_flight_bytes_max,
         )
-        self.counters.accepted += 1
-        self._connections[connection] = None
-        connection.call_on_close(lambda: self._left(connection))
+        self._open.join(connection)
         try:
             _configure(sock, limits.send_buffer)
         except OSError as error:
             logger.debug("%s left before it was served: %s", connection.peer, error)
             connection.close()
             return
-        if quotas.is_over_total(name):
-            self._make_room()
         nursery.start_soon(connection.run, name=f"connection of {connection.peer}")
-
-    def _left(self, connection: SocketConnection) -> None:
-        if self._connections.pop(connection, 0) == 0:
-            return
-        self.quotas.give_back(connection.listener_name, connection.peer_host)
-        if not self._connections:
-            self._last_left.set()
-            self._last_left = trio.Event()
-
-    def _make_room(self) -> None:
-        """Close the longest idle connection of an unprotected listener."""
-        for connection in sorted(self._connections, key=lambda each: each.idle_since):
-            if not self.quotas.is_protected(connection.listener_name):
-                connection.cut_off("the broker has all the connections it may, and another broker came")
-                return
-
-    async def _watch_slow_peers(self) -> None:
-        limits = self._limits
-        watch = SlowPeers(
-            idle_close_s=limits.idle_close_s,
-            slow_frame_s=limits.slow_frame_s,
-            slow_rate_min=limits.slow_rate_min,
-            unread_s=limits.unread_s,
-        )
-        while True:
-            await trio.sleep(watch.interval_s)
-            now = trio.current_time()
-            for connection in tuple(self._connections):
-                reason = watch.judge(connection, now)
-                if reason is not None:
-                    self.counters.cut_off += 1
-                    connection.cut_off(reason)
 
 
 def _resolve(endpoint: Endpoint) -> tuple[socket.AddressFamily, tuple[str, int]]:

@@ -72,7 +72,7 @@ class SlowPeers:
         moved_out = connection.sent_bytes != connection.noted_sent
         connection.noted_received = connection.received_bytes
         connection.noted_sent = connection.sent_bytes
-        if moved_in or moved_out or not connection.idle_since:
+        if moved_in or moved_out:
             connection.idle_since = now
         idle_s = now - connection.idle_since
         if connection.is_sending:

@@ -11,28 +11,19 @@ than nine tenths of the rate.
 
 import logging
 import socket
-from collections.abc import Callable
-from typing import Final, TypeAlias
 
 import trio
 
 from cluster.network.buffer_pool import BufferPool
 from cluster.network.byte_budget import ByteBudget
-from cluster.network.connection import IN_FLIGHT_BYTES_MAX, Connection
+from cluster.network.connection import IN_FLIGHT_BYTES_MAX, Connection, Dispatch
 from cluster.network.endpoints import SecurityProtocol
 from cluster.network.frame_reader import FrameReader
 from cluster.network.network_counters import NetworkCounters
-from cluster.network.response_slot import Answer, ResponseSlot
+from cluster.network.response_slot import Answer
 from cluster.network.transmission import Progress, ShortFileError, Transmission, read_from_disk
-from wire.errors import RemoteProtocolError
 
 logger = logging.getLogger(__name__)
-
-Dispatch: TypeAlias = Callable[[memoryview, ResponseSlot], None]
-"""Begins one request. The view is valid during the call only. RemoteProtocolError closes the connection."""
-
-CORKED_FRAMES: Final = 32
-"""Requests of one receive whose answers are collected into one write."""
 
 
 class SocketConnection(Connection):
@@ -50,15 +41,9 @@ class SocketConnection(Connection):
         budget: The broker's bytes in flight.
         counters: Where bytes and requests are counted.
         in_flight_bytes_max: The bound of this connection.
-
-    Attributes:
-        frames_begun: Requests begun so far.
-        received_bytes: Bytes received so far.
     """
 
     __slots__ = (
-        "_counters",
-        "_dispatch",
         "_frames",
         "_nursery",
         "_pool",
@@ -67,14 +52,6 @@ class SocketConnection(Connection):
         "_transmission",
         "_writer",
         "_writes",
-        "frame_from",
-        "frame_since",
-        "frames_begun",
-        "idle_since",
-        "noted_frames",
-        "noted_received",
-        "noted_sent",
-        "received_bytes",
     )
 
     def __init__(
@@ -96,29 +73,20 @@ class SocketConnection(Connection):
             peer_host,
             peer_port,
             listener_name,
+            dispatch,
             security_protocol=security_protocol,
             budget=budget,
+            counters=counters,
             in_flight_bytes_max=in_flight_bytes_max,
         )
         self._socket = sock
-        self._dispatch = dispatch
         self._pool = pool
         self._frames = FrameReader(pool, frame_size_max)
         self._transmission = Transmission(sock, pool)
-        self._counters = NetworkCounters() if counters is None else counters
         self._nursery: trio.Nursery | None = None
         self._writer = trio.lowlevel.ParkingLot()
         self._writes = False
         self._room = trio.lowlevel.ParkingLot()
-        self.frames_begun = 0
-        self.received_bytes = 0
-        # The notes of `slow_peers`, kept here because they live as long as the connection.
-        self.idle_since = 0.0
-        self.noted_received = 0
-        self.noted_sent = 0
-        self.noted_frames = -1
-        self.frame_since = 0.0
-        self.frame_from = 0
 
     @property
     def sent_bytes(self) -> int:
@@ -169,7 +137,7 @@ class SocketConnection(Connection):
                 await self._room.park()
                 if self.closed:
                     return
-                self._begin_requests()
+                self._begin_received()
 
     def _receive(self) -> bool:
         """Receive once and begin what has come; False if the peer has left."""
@@ -187,43 +155,17 @@ class SocketConnection(Connection):
         self.received_bytes += count
         self._counters.received_bytes += count
         frames.received(count)
-        self._begin_requests()
+        self._begin_received()
         return not self.closed
 
-    def _begin_requests(self) -> None:
+    def _begin_received(self) -> None:
         """Begin every whole request in the buffer, as long as there is room in flight."""
         frames = self._frames
-        dispatch = self._dispatch
-        begun = 0
-        self.corked = True
-        try:
-            while not self.reads_no_more:
-                if not self.has_room():
-                    self.release()
-                    if not self.closed and not self.has_room():
-                        self.wait_for_room()
-                        return
-                    continue
-                frame = frames.next_frame()
-                if frame is None:
-                    break
-                begun += 1
-                dispatch(frame, self.admit(len(frame)))
-                if begun % CORKED_FRAMES == 0:
-                    self.release()
-        except RemoteProtocolError as error:
-            self.release()
-            self.cut_off(str(error))
-            return
-        finally:
-            self.corked = False
-            self.frames_begun += begun
-            self._counters.requests += begun
-            self.release()
-        if self.closed:
-            frames.abandon()
-        else:
-            frames.settle()
+        if self._begin_requests(frames.next_frame):
+            if self.closed:
+                frames.abandon()
+            else:
+                frames.settle()
 
     def _transmit(self, answer: Answer) -> bool:
         try:

@@ -243,9 +243,12 @@ def read_from_disk(file_range: FileRange) -> bytes:
 
 def _descriptor(file_range: FileRange) -> int:
     try:
-        return file_range.file.fileno()
-    except ValueError as error:
-        raise ShortFileError(errno.EBADF, "a file was closed before it was sent") from error
+        fd = file_range.file.fileno()
+    except ValueError:
+        fd = -1
+    if fd < 0:
+        raise ShortFileError(errno.EBADF, "a file was closed before it was sent")
+    return fd
 
 
 def _read_range(file_range: FileRange) -> bytes:

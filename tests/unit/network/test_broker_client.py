@@ -9,8 +9,8 @@ import pytest
 import trio
 import trio.testing
 
-from cluster.network import broker_client
 from cluster.network.broker_client import BrokerClient, ConnectionFailedError
+from cluster.network.dialling import SocketLink
 from wire.errors import RemoteProtocolError
 from wire.frames import decode_request, encode_response
 from wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -21,21 +21,18 @@ ASK = ApiVersionsRequest(client_software_name="test", client_software_version="1
 class Broker:
     """The other end of every connection that a client makes."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         self.ends: list[trio.SocketStream] = []
         self.refuses: OSError | None = None
 
-        async def connected(family: int, address: object) -> socket.socket:
-            await trio.lowlevel.checkpoint()
-            if self.refuses is not None:
-                raise self.refuses
-            near, far = socket.socketpair()
-            near.setblocking(False)
-            self.ends.append(trio.SocketStream(trio.socket.from_stdlib_socket(far)))
-            return near
-
-        monkeypatch.setattr(broker_client, "_connected", connected)
-        monkeypatch.setattr(BrokerClient, "_configure", lambda self, sock: None)
+    async def dial(self, host: str, port: int) -> SocketLink:
+        await trio.lowlevel.checkpoint()
+        if self.refuses is not None:
+            raise self.refuses
+        near, far = socket.socketpair()
+        near.setblocking(False)
+        self.ends.append(trio.SocketStream(trio.socket.from_stdlib_socket(far)))
+        return SocketLink(near)
 
     async def next_request(self) -> tuple[trio.SocketStream, int]:
         """Take a request off the newest connection; gives its correlation id."""
@@ -59,15 +56,14 @@ def answer_bytes(correlation_id: int, count: int = 1) -> bytes:
 
 
 def run(
-    monkeypatch: pytest.MonkeyPatch,
     answering: Callable[[Broker], Awaitable[None]],
     asking: Callable[[BrokerClient], Awaitable[None]],
     **options: float,
 ) -> Broker:
-    broker = Broker(monkeypatch)
+    broker = Broker()
 
     async def main() -> None:
-        client = BrokerClient("127.0.0.1", 9092, "test", **options)  # type: ignore[arg-type]
+        client = BrokerClient("127.0.0.1", 9092, "test", dial=broker.dial, **options)  # type: ignore[arg-type]
         async with trio.open_nursery() as nursery:
             nursery.start_soon(answering, broker)
             await asking(client)
@@ -87,7 +83,12 @@ async def answers(broker: Broker) -> None:
         await end.send_all(answer_bytes(correlation_id))
 
 
-def test_requests_share_one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+async def silent(broker: Broker) -> None:
+    await broker.next_request()
+    await trio.sleep_forever()
+
+
+def test_requests_share_one_connection() -> None:
     async def asking(client: BrokerClient) -> None:
         assert not client.is_connected
         for _ in range(3):
@@ -95,14 +96,12 @@ def test_requests_share_one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
             assert response.api_keys[0].max_version == 9
         assert client.is_connected
 
-    assert len(run(monkeypatch, answers, asking).ends) == 1
+    assert len(run(answers, asking).ends) == 1
 
 
 @pytest.mark.parametrize("count", [1, 20_000, 160_000])
 @pytest.mark.parametrize("step", [7, 100_000_000])
-def test_an_answer_may_be_large_and_come_in_pieces(
-    monkeypatch: pytest.MonkeyPatch, count: int, step: int
-) -> None:
+def test_an_answer_may_be_large_and_come_in_pieces(count: int, step: int) -> None:
     if count > 1 and step < 100:
         step = 50_000
 
@@ -117,10 +116,10 @@ def test_an_answer_may_be_large_and_come_in_pieces(
         for _ in range(2 if count < 100_000 else 1):
             assert len((await client.request(ASK, 3)).api_keys) == count
 
-    run(monkeypatch, answering, asking)
+    run(answering, asking)
 
 
-def test_a_broker_that_cannot_be_reached_is_a_failure_with_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_cannot_be_reached_is_a_failure_with_a_name() -> None:
     async def answering(broker: Broker) -> None:
         broker.refuses = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
 
@@ -130,14 +129,10 @@ def test_a_broker_that_cannot_be_reached_is_a_failure_with_a_name(monkeypatch: p
             await client.request(ASK, 3)
         assert not client.is_connected
 
-    run(monkeypatch, answering, asking)
+    run(answering, asking)
 
 
-def test_an_answer_that_does_not_come_in_time_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def silent(broker: Broker) -> None:
-        await broker.next_request()
-        await trio.sleep_forever()
-
+def test_an_answer_that_does_not_come_in_time_ends_the_connection() -> None:
     async def asking(client: BrokerClient) -> None:
         start = trio.current_time()
         with pytest.raises(ConnectionFailedError, match="no answer within 5 s") as caught:
@@ -146,10 +141,10 @@ def test_an_answer_that_does_not_come_in_time_ends_the_connection(monkeypatch: p
         assert trio.current_time() - start == pytest.approx(5)
         assert not client.is_connected
 
-    run(monkeypatch, silent, asking, request_timeout_s=5)
+    run(silent, asking, request_timeout_s=5)
 
 
-def test_after_a_failure_it_connects_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_failure_it_connects_again() -> None:
     async def answering(broker: Broker) -> None:
         end, _ = await broker.next_request()
         await end.aclose()
@@ -161,7 +156,7 @@ def test_after_a_failure_it_connects_again(monkeypatch: pytest.MonkeyPatch) -> N
             await client.request(ASK, 3)
         assert (await client.request(ASK, 3)).error_code == 0
 
-    run(monkeypatch, answering, asking)
+    run(answering, asking)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +171,7 @@ def test_after_a_failure_it_connects_again(monkeypatch: pytest.MonkeyPatch) -> N
         answer_bytes(1)[:4] + b"\0\0\0\1" + b"\xff" * (len(answer_bytes(1)) - 8),
     ],
 )
-def test_what_is_no_answer_ends_the_connection(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+def test_what_is_no_answer_ends_the_connection(data: bytes) -> None:
     async def lying(broker: Broker) -> None:
         end, _ = await broker.next_request()
         await end.send_all(data)
@@ -187,25 +182,22 @@ def test_what_is_no_answer_ends_the_connection(monkeypatch: pytest.MonkeyPatch, 
             await client.request(ASK, 3)
         assert not client.is_connected
 
-    run(monkeypatch, lying, asking, max_frame=1_000_000)
+    run(lying, asking, max_frame=1_000_000)
 
 
-def test_a_second_request_at_the_same_time_is_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_request_at_the_same_time_is_a_mistake() -> None:
     async def asking(client: BrokerClient) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.request, ASK, 3)
-            await trio.lowlevel.checkpoint()
+            await trio.testing.wait_all_tasks_blocked()
             with pytest.raises(trio.BusyResourceError):
                 await client.request(ASK, 3)
+            nursery.cancel_scope.cancel()
 
-    run(monkeypatch, answers, asking)
+    run(silent, asking)
 
 
-def test_closing_fails_the_request_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def silent(broker: Broker) -> None:
-        await broker.next_request()
-        await trio.sleep_forever()
-
+def test_closing_fails_the_request_under_way() -> None:
     async def asking(client: BrokerClient) -> None:
         async def ask() -> None:
             with pytest.raises(ConnectionFailedError):
@@ -216,10 +208,10 @@ def test_closing_fails_the_request_under_way(monkeypatch: pytest.MonkeyPatch) ->
             await trio.testing.wait_all_tasks_blocked()
             client.close()
 
-    run(monkeypatch, silent, asking)
+    run(silent, asking)
 
 
-def test_cancelled_at_any_await_it_can_be_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelled_at_any_await_it_can_be_used_again() -> None:
     async def answering(broker: Broker) -> None:
         served = 0
         while True:
@@ -244,4 +236,4 @@ def test_cancelled_at_any_await_it_can_be_used_again(monkeypatch: pytest.MonkeyP
             client.close()
             assert not client.is_connected
 
-    run(monkeypatch, answering, asking)
+    run(answering, asking)

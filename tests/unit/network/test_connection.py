@@ -1,6 +1,7 @@
 """The row of answers and back-pressure, over a transport that is a list."""
 
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,15 +11,34 @@ from cluster.network.response_slot import Answer, ResponseSlot
 from wire.file_range import FileRange
 
 
+def never(payload: memoryview, slot: ResponseSlot) -> None:
+    raise AssertionError("nothing comes in by itself here")
+
+
 class ListConnection(Connection):
     """Sends into a list; `takes` says whether the peer takes it at once."""
 
     def __init__(self, budget: ByteBudget | None = None, in_flight_bytes_max: int = 1 << 20) -> None:
-        super().__init__("10.0.0.1", 4711, "A", budget=budget, in_flight_bytes_max=in_flight_bytes_max)
+        super().__init__("10.0.0.1", 4711, "A", never, budget=budget, in_flight_bytes_max=in_flight_bytes_max)
         self.sent: list[Answer] = []
         self.takes = True
         self.went = 0
         self.rooms = 0
+
+    async def run(self) -> None:
+        await trio.sleep_forever()
+
+    @property
+    def sent_bytes(self) -> int:
+        return 0
+
+    @property
+    def is_inside_frame(self) -> bool:
+        return False
+
+    @property
+    def is_sending(self) -> bool:
+        return False
 
     def _transmit(self, answer: Answer) -> bool:
         self.sent.append(answer)

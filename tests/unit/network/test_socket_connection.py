@@ -14,8 +14,9 @@ import trio.testing
 
 from cluster.network.buffer_pool import BASE_SIZE, BufferPool
 from cluster.network.byte_budget import ByteBudget
+from cluster.network.connection import Dispatch
 from cluster.network.response_slot import ResponseSlot
-from cluster.network.socket_connection import Dispatch, SocketConnection
+from cluster.network.socket_connection import SocketConnection
 from wire.errors import RemoteProtocolError
 from wire.file_range import FileRange
 
