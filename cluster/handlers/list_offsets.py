@@ -1,7 +1,7 @@
 """ListOffsets 0 to 9: offsets by time, and the first and last ones, of partitions that this broker leads.
 
-Version 0 gives segment starts instead of records. OFFSET_NOT_AVAILABLE, which a new leader answers until its high
-watermark is certain, is LEADER_NOT_AVAILABLE for clients older than version 5.
+Version 0 gives segment starts instead of records. OFFSET_NOT_AVAILABLE, which a new leader answers until
+its high watermark is certain, is LEADER_NOT_AVAILABLE for clients older than version 5.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ from wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from wire.types import NO_OFFSET, NO_TIMESTAMP, TopicPartition
+from wire.types import NO_LEADER_EPOCH, NO_OFFSET, NO_TIMESTAMP, TopicPartition
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 CONSUMER: Final = -1
 DEBUGGER: Final = -2
 _READ_COMMITTED: Final = 1
+_LEADER_EPOCH_SINCE: Final = 4
 _OFFSET_NOT_AVAILABLE_SINCE: Final = 5
 _NAMED_SINCE: Final = {EARLIEST: 1, LATEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 
@@ -101,7 +102,7 @@ def _answer(
         partition_index=key.partition,
         timestamp=found.timestamp,
         offset=found.offset,
-        leader_epoch=found.leader_epoch,
+        leader_epoch=found.leader_epoch if version >= _LEADER_EPOCH_SINCE else NO_LEADER_EPOCH,
     )
 
 

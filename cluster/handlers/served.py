@@ -13,11 +13,18 @@ from cluster.handlers import (
     describe_cluster,
     describe_configs,
     elect_leaders,
+    fetch,
     find_coordinator,
     incremental_alter_configs,
     init_producer_id,
+    leader_and_isr,
+    list_offsets,
     list_partition_reassignments,
     metadata,
+    offset_for_leader_epoch,
+    produce,
+    stop_replica,
+    update_metadata,
 )
 from cluster.handlers.registry import Registry
 
@@ -34,11 +41,18 @@ _HANDLERS = (
     describe_cluster,
     describe_configs,
     elect_leaders,
+    fetch,
     find_coordinator,
     incremental_alter_configs,
     init_producer_id,
+    leader_and_isr,
+    list_offsets,
     list_partition_reassignments,
     metadata,
+    offset_for_leader_epoch,
+    produce,
+    stop_replica,
+    update_metadata,
 )
 
 
