@@ -55,6 +55,11 @@ class Connection:
     def __repr__(self) -> str:
         return f"<Connection to {self.host}:{self.port}, {'open' if self.is_open else 'closed'}>"
 
+    @property
+    def versions(self) -> Mapping[int, tuple[int, int]]:
+        """The lowest and highest version of each API that the broker serves, by key."""
+        return self._versions
+
     def version_for(self, api_key: int) -> int:
         """Give the newest version of an API that both sides know.
 
