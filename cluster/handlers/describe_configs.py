@@ -54,18 +54,18 @@ async def handle(call: "ApiCall") -> DescribeConfigsResponse:
         else:
             wanted = resource.configuration_keys
             chosen = [config for config in configs if not wanted or config.name in wanted]
-            result = DescribeConfigsResult(configs=[_trimmed(config, request) for config in chosen])
+            result = DescribeConfigsResult(configs=[_trimmed(config, call) for config in chosen])
         results.append(
             result.replace(resource_type=resource.resource_type, resource_name=resource.resource_name)
         )
     return DescribeConfigsResponse(results=results)
 
 
-def _trimmed(
-    config: DescribeConfigsResourceResult, request: DescribeConfigsRequest
-) -> DescribeConfigsResourceResult:
-    """Leave out what the client did not ask for."""
+def _trimmed(config: DescribeConfigsResourceResult, call: "ApiCall") -> DescribeConfigsResourceResult:
+    """Leave out what the client did not ask for, and the flag that gave way to the source in version 1."""
+    request: DescribeConfigsRequest = call.request
     return config.replace(
+        is_default=config.is_default and call.header.api_version == 0,
         synonyms=config.synonyms if request.include_synonyms else [],
         documentation=config.documentation if request.include_documentation else None,
     )
