@@ -1,9 +1,9 @@
 """Fetch 0 to 17: read records, for consumers and for followers.
 
-What is read, when a fetch is parked, and how sessions work stands in `cluster.replication.fetches` and beside it; here
-requests become sessions and parameters, and answers get what depends on the client's version: older record formats,
-errors that it knows, and who leads where this broker does not (KIP-951). Records leave as file ranges, never read
-here, unless an old client has them converted.
+What is read, when a fetch is parked, and how sessions work stands in `cluster.replication.fetches` and
+beside it; here requests become sessions and parameters, and answers get what depends on the client's
+version: older record formats, errors that it knows, and who leads where this broker does not (KIP-951).
+Records leave as file ranges, never read here, unless an old client has them converted.
 """
 
 from typing import TYPE_CHECKING, Final

@@ -1,8 +1,9 @@
 """Produce 0 to 11: append records to partitions that this broker leads.
 
-The records are checked by their batches' headers, patched and written where they lie in the receive buffer, in the
-order of the requests. With acks=-1 the answer waits for the in-sync replicas, without holding up the next request of
-the connection. With acks=0 there is no answer: a failure drops the connection, which is how the client learns of it.
+The records are checked by their batches' headers, patched and written where they lie in the receive buffer,
+in the order of the requests. With acks=-1 the answer waits for the in-sync replicas, without holding up the
+next request of the connection. With acks=0 there is no answer: a failure drops the connection, which is how
+the client learns of it.
 
 From version 3 on a partition's records are exactly one batch of format 2.
 
