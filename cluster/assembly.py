@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from cluster.zookeeper.broker_store import BrokerStore
     from cluster.zookeeper.client import ZooKeeper
     from storage.clock import Clock
+    from storage.disk import Disk
     from storage.store import LogStore
     from wire.types import BrokerEpoch, WallMs
 
@@ -53,6 +54,7 @@ class Means:
         membership: The registration.
         metrics: What is counted.
         clock: Both clocks.
+        disk: The disk that the logs lie on.
         nursery: Where requests run.
         random: Where assignments start, and the numbers of fetch sessions.
     """
@@ -66,6 +68,7 @@ class Means:
     membership: "Membership"
     metrics: "BrokerMetrics"
     clock: "Clock"
+    disk: "Disk"
     nursery: trio.Nursery
     random: random.Random
 
@@ -127,6 +130,7 @@ def assemble(means: Means) -> Parts:
         cluster_id=means.cluster_id,
         broker_epoch=means.membership.epoch,
         clock=means.clock,
+        disk=means.disk,
         nursery=means.nursery,
         registry=served_apis(),
         metadata=metadata,

@@ -206,6 +206,7 @@ class Broker:
                 membership=membership,
                 metrics=self.metrics,
                 clock=self._clock,
+                disk=self._disk,
                 nursery=service,
                 random=Random(),
             )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cluster.zookeeper.broker_store import BrokerStore
     from cluster.zookeeper.client import ZooKeeper
     from storage.clock import Clock
+    from storage.disk import Disk
     from wire.types import BrokerEpoch, BrokerId
 
 
@@ -31,6 +32,7 @@ class BrokerContext:
         cluster_id: The cluster's id, as ZooKeeper has it.
         broker_epoch: Which registration of this broker is current; changes when a session expired.
         clock: Wall and monotonic time.
+        disk: Tells how full volumes are.
         nursery: Where tasks that outlive a synchronous handler run; ends with the broker.
         registry: What is served, which ApiVersions reports.
         metadata: The cluster as the controller last told it.
@@ -49,6 +51,7 @@ class BrokerContext:
     cluster_id: str
     broker_epoch: "BrokerEpoch"
     clock: "Clock"
+    disk: "Disk"
     nursery: "trio.Nursery"
     registry: "Registry"
     metadata: "MetadataCache"
