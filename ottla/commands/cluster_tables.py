@@ -24,13 +24,15 @@ def render(view: "ClusterView", *, partitions_max: int | None) -> "RenderableTyp
 
     parts: list[RenderableType] = [_brokers(view)]
     if view.partitions:
-        shown = sorted(view.partitions, key=lambda p: (p.leader >= 0, not p.is_under_replicated))
-        shown = shown[:partitions_max] if partitions_max is not None else list(view.partitions)
-        shown.sort(key=lambda p: (p.topic, p.partition))
-        parts += [Text(""), _partitions(shown)]
+        # Of the own topics of the cluster, many and alike, only what nobody leads is worth a line.
+        shown = [p for p in view.partitions if not p.topic.startswith("__") or p.leader < 0]
+        shown.sort(key=lambda p: p.is_healthy)
+        shown = sorted(shown[:partitions_max], key=lambda p: (p.topic, p.partition))
+        if shown:
+            parts += [Text(""), _partitions(shown)]
         hidden = len(view.partitions) - len(shown)
         if hidden:
-            parts.append(Text(f"... and {hidden} more partitions", style="dim"))
+            parts.append(Text(f"... and {hidden} partitions more", style="dim"))
     parts.append(Text(""))
     for line in (f"ZooKeeper {view.state.zookeeper}", f"bootstrap servers {view.state.bootstrap_servers}"):
         parts.append(Text(line, no_wrap=True, overflow="ignore"))

@@ -35,6 +35,11 @@ class PartitionView:
         """Whether a replica is out of sync."""
         return len(self.isr) < len(self.replicas)
 
+    @property
+    def is_healthy(self) -> bool:
+        """Whether it has a leader and all its replicas are in sync."""
+        return self.leader >= 0 and not self.is_under_replicated
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
