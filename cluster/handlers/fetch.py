@@ -162,7 +162,7 @@ def _convert(call: "ApiCall", item: FetchItem, data: PartitionData, is_follower:
         return failed_partition(item.partition_index, Error.UNSUPPORTED_COMPRESSION_TYPE)
     if version >= _FORMAT_2_SINCE or not isinstance(data.records, FileRange):
         return data
-    if not is_follower and not log.config.message_down_conversion_enable:
+    if not is_follower and not log.config.message_downconversion_enable:
         return failed_partition(item.partition_index, Error.UNSUPPORTED_VERSION)
     magic = 1 if version >= _FORMAT_1_SINCE else 0
     try:
