@@ -1,0 +1,288 @@
+"""A network in memory, lossy by a seed, on which a whole cluster runs in one process.
+
+It carries the two seams that a broker has to the network: `SimulatedHost.dial` makes links for a
+`cluster.network.broker_client.BrokerClient`, and `SimulatedHost.listeners` stands in for
+`cluster.network.listener.Listeners`. Framing, order, back-pressure, limits and time-outs are the real code's.
+
+What it does, always: delays, within `NetworkFaults.delay_s`. By chance, as far as `faults` allows: stalls,
+splits and broken connections. On demand, for a fault plan:
+
+- ``cut(a, b)``: what a sends to b is held up until ``heal(a, b)``; both ways unless ``one_way=True``. Nothing
+  is told to anybody: time-outs have to notice. New connections hang.
+- ``isolate(a)``, ``rejoin(a)``: the same between a and everybody else.
+- ``break_connections(a, b)``: both sides learn that their connections broke; what was on its way is lost.
+- ``lose(a)``: the machine is gone without a word; ``restore(a)``: it is back, and remembers no connection.
+  A process that dies alone needs no word here: closing its sockets is what the kernel would do.
+
+Every chance is drawn from the seed, the names of the two machines and the number of their connection, so that
+a run is the same whatever else is going on, as far as the order of trio's tasks is (which Hypothesis seeds).
+"""
+
+import errno
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import trio
+
+from simulation.agenda import Agenda
+from simulation.circuit import Circuit, End
+from simulation.link import SimulatedLink
+
+if TYPE_CHECKING:
+    from cluster.network.connection import Dispatch
+    from cluster.network.connection_quotas import ConnectionQuotas
+    from cluster.network.endpoints import Endpoint
+    from cluster.network.network_counters import NetworkCounters
+    from cluster.network.open_connections import NetworkLimits
+    from simulation.listeners import SimulatedListeners
+
+FIRST_FREE_PORT: Final = 32768
+FORGET_EVERY: Final = 64
+"""Connections between two machines after which those that are over are forgotten."""
+NOTES_MAX: Final = 2000
+"""How many of the last events are kept for whoever has to explain a failing seed."""
+
+
+@dataclass(slots=True)
+class NetworkFaults:
+    """What happens by chance. Its values may be changed while the network runs.
+
+    Attributes:
+        delay_s: The least and the most that a send takes to arrive, in seconds.
+        stall_chance: Of a send, to take longer.
+        stall_s: The least and the most of that, in seconds.
+        split_chance: Of a send, to arrive in two pieces.
+        reset_chance: Of a send, to break its connection.
+    """
+
+    delay_s: tuple[float, float] = (0.0001, 0.001)
+    stall_chance: float = 0.0
+    stall_s: tuple[float, float] = (0.05, 0.5)
+    split_chance: float = 0.1
+    reset_chance: float = 0.0
+
+
+class SimulatedNetwork:
+    """The machines, and what connects them.
+
+    Args:
+        seed: Where all chance comes from.
+        faults: What happens by chance; only delays and splits if None.
+
+    Attributes:
+        agenda: What is on its way, and when it arrives.
+        notes: The last events, each with its time.
+    """
+
+    def __init__(self, seed: int, faults: NetworkFaults | None = None) -> None:
+        self.seed = seed
+        self.faults = NetworkFaults() if faults is None else faults
+        self.agenda = Agenda()
+        self.notes: deque[tuple[float, str]] = deque(maxlen=NOTES_MAX)
+        self._hosts: dict[str, SimulatedHost] = {}
+        self._circuits: list[Circuit] = []
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._cuts: set[tuple[str, str]] = set()
+        self._isolated: set[str] = set()
+        self._lost: set[str] = set()
+        self._changed = trio.Event()
+
+    async def run(self) -> NoReturn:
+        """Carry what is sent, until cancelled."""
+        await self.agenda.run()
+
+    def host(self, name: str) -> "SimulatedHost":
+        """Give the machine of a name; it exists from the first time on."""
+        host = self._hosts.get(name)
+        if host is None:
+            host = self._hosts[name] = SimulatedHost(self, name)
+        return host
+
+    # Faults on demand.
+
+    def cut(self, source: str, target: str, *, one_way: bool = False) -> None:
+        """Hold up what `source` sends to `target`, and the other way round unless `one_way`."""
+        self._cuts.add((source, target))
+        if not one_way:
+            self._cuts.add((target, source))
+        self.note(f"cut {source} {'->' if one_way else '<->'} {target}")
+
+    def heal(self, source: str, target: str) -> None:
+        """Undo `cut`, both ways."""
+        self._cuts -= {(source, target), (target, source)}
+        self.note(f"heal {source} <-> {target}")
+        self._resume()
+
+    def isolate(self, name: str) -> None:
+        """Hold up everything to and from a machine."""
+        self._isolated.add(name)
+        self.note(f"isolate {name}")
+
+    def rejoin(self, name: str) -> None:
+        """Undo `isolate`."""
+        self._isolated.discard(name)
+        self.note(f"rejoin {name}")
+        self._resume()
+
+    def heal_all(self) -> None:
+        """Undo every cut and isolation; machines that were lost stay so."""
+        self._cuts.clear()
+        self._isolated.clear()
+        self.note("heal everything")
+        self._resume()
+
+    def break_connections(self, first: str, second: str) -> int:
+        """Break every connection between two machines; gives how many there were."""
+        broken = 0
+        for circuit in self._live_circuits():
+            if circuit.touches(first) and circuit.touches(second):
+                circuit.dialling.circuit_breaks()
+                broken += 1
+        self.note(f"break {broken} connections {first} <-> {second}")
+        return broken
+
+    def lose(self, name: str) -> None:
+        """Take a machine away without a word; its programs are for the caller to end."""
+        self._lost.add(name)
+        self.host(name).forget_listeners()
+        for circuit in self._live_circuits():
+            for end, pipe in zip((circuit.dialling, circuit.accepting), circuit.pipes, strict=True):
+                if end.host == name:
+                    pipe.drop()
+                    end.vanish()
+        self.note(f"lose {name}")
+
+    def restore(self, name: str) -> None:
+        """Bring a machine back; what still comes for its old connections is answered with a reset."""
+        self._lost.discard(name)
+        self.note(f"restore {name}")
+        self._resume()
+
+    def is_cut(self, source: str, target: str) -> bool:
+        """Whether what `source` sends does not reach `target` now."""
+        if source in self._lost or target in self._lost:
+            return True
+        if source == target:
+            return False
+        return source in self._isolated or target in self._isolated or (source, target) in self._cuts
+
+    # Connections.
+
+    async def connect(self, source: str, target: str, port: int) -> End:
+        """Connect a machine to a port of another; gives the near end.
+
+        A cut either way makes it wait, as lost handshakes do, until the caller's time is over.
+
+        Raises:
+            OSError: there is no such machine, or nobody listens there.
+        """
+        number = self._numbers[source, target] = self._numbers.get((source, target), 0) + 1
+        near = End(source, FIRST_FREE_PORT + number)
+        far = End(target, port)
+        circuit = Circuit(self, near, far, f"{self.seed}/{source}/{target}/{number}")
+        there, back = circuit.pipes
+        await self._travel(source, target, there.delay())
+        if target not in self._hosts:
+            raise OSError(errno.EHOSTUNREACH, f"there is no machine {target}")
+        if not self._hosts[target].accept(port, far):
+            await self._travel(target, source, back.delay())
+            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+        self._circuits.append(circuit)
+        if number % FORGET_EVERY == 0:
+            self._live_circuits()
+        self.note(f"{near} connects to {far}")
+        try:
+            await self._travel(target, source, back.delay())
+        except BaseException:
+            near.close()
+            raise
+        return near
+
+    def note(self, text: str) -> None:
+        """Keep an event for whoever looks into a failing run."""
+        try:
+            now = trio.current_time()
+        except RuntimeError:
+            now = 0.0
+        self.notes.append((now, text))
+
+    async def _travel(self, source: str, target: str, delay_s: float) -> None:
+        """Take the time of one way, and wait for it to be open."""
+        await trio.sleep(delay_s)
+        while self.is_cut(source, target):
+            await self._changed.wait()
+
+    def _live_circuits(self) -> Iterator[Circuit]:
+        self._circuits = [circuit for circuit in self._circuits if not circuit.is_over]
+        return iter(self._circuits)
+
+    def _resume(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+        # Circuits whose ends are both closed too: what they carry may still arrive.
+        for circuit in self._circuits:
+            for pipe in circuit.pipes:
+                pipe.resume()
+
+
+class SimulatedHost:
+    """One machine. Made by `SimulatedNetwork.host`.
+
+    Attributes:
+        name: What others dial, and what a broker on it advertises.
+    """
+
+    def __init__(self, network: SimulatedNetwork, name: str) -> None:
+        self._network = network
+        self.name = name
+        self._listeners: dict[int, SimulatedListeners] = {}
+        self._last_port = FIRST_FREE_PORT - 1
+
+    async def dial(self, host: str, port: int) -> SimulatedLink:
+        """Connect to a machine: the `dial` of a `BrokerClient` that runs on this one."""
+        return SimulatedLink(await self._network.connect(self.name, host, port))
+
+    def listeners(
+        self,
+        endpoints: "Sequence[Endpoint]",
+        dispatch: "Dispatch",
+        *,
+        limits: "NetworkLimits | None" = None,
+        quotas: "ConnectionQuotas | None" = None,
+        counters: "NetworkCounters | None" = None,
+    ) -> "SimulatedListeners":
+        """Give what stands for `Listeners` on this machine; its arguments are those of `Listeners`."""
+        from simulation.listeners import SimulatedListeners
+
+        return SimulatedListeners(self, endpoints, dispatch, limits=limits, quotas=quotas, counters=counters)
+
+    def take_port(self, port: int, listeners: "SimulatedListeners") -> int:
+        """Have connections to a port go to `listeners`; 0 takes a free one. Gives the port.
+
+        Raises:
+            OSError: the port is taken.
+        """
+        if port == 0:
+            self._last_port += 1
+            port = self._last_port
+        if port in self._listeners:
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+        self._listeners[port] = listeners
+        return port
+
+    def give_back_port(self, port: int, listeners: "SimulatedListeners") -> None:
+        """Have connections to a port refused again."""
+        if self._listeners.get(port) is listeners:
+            del self._listeners[port]
+
+    def forget_listeners(self) -> None:
+        """The machine is gone, and with it what listened on it."""
+        self._listeners.clear()
+
+    def accept(self, port: int, end: End) -> bool:
+        """Hand a new connection to whoever listens; False if nobody does."""
+        listeners = self._listeners.get(port)
+        return listeners is not None and listeners.accept(end)
