@@ -306,7 +306,8 @@ class Broker:
         if serving:
             with self._leaving_scope:
                 await Departure(parts.context, self._addresses.inter_broker, parts.connect).depart()
-            await parts.context.controller.resign()
+            with trio.move_on_after(self.config.zookeeper_session_timeout_ms / 1000):
+                await parts.context.controller.resign()
         await parts.listeners.stop(ANSWER_GRACE_S)
 
     async def _close_logs(self) -> None:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _VERSION = 3
-_NO_CONTROLLER_PAUSE_S = 0.1
-"""How long to wait for a controller to be known; such waits take part of the back-off, not of the retries."""
 
 
 class Departure:
@@ -54,7 +52,7 @@ class Departure:
             if attempt:
                 await trio.sleep(backoff_s)
             remaining = "what is not known"
-            with trio.move_on_after(backoff_s + config.controller_socket_timeout_ms / 1000):
+            with trio.move_on_after(config.controller_socket_timeout_ms / 1000):
                 try:
                     remaining = await self._ask()
                 except (ApiError, ConnectionFailedError) as error:
@@ -90,12 +88,18 @@ class Departure:
         )
 
     async def _controller(self) -> "Node":
-        """Wait until the controller is known, and give its address."""
-        while True:
-            snapshot = self._broker.metadata.snapshot
-            if snapshot.controller_id is not None and snapshot.controller_id != self._broker.broker_id:
-                node = self._broker.metadata.node(snapshot.controller_id, self._listener)
-                if node is not None:
-                    return node
-            with trio.move_on_after(_NO_CONTROLLER_PAUSE_S):
-                await self._broker.metadata.wait_changed()
+        """Wait for a controller to be known that is another broker, and give its address.
+
+        Raises:
+            ApiError: none is known within the back-off.
+        """
+        metadata = self._broker.metadata
+        with trio.move_on_after(self._broker.config.controlled_shutdown_retry_backoff_ms / 1000):
+            while True:
+                controller_id = metadata.snapshot.controller_id
+                if controller_id is not None and controller_id != self._broker.broker_id:
+                    node = metadata.node(controller_id, self._listener)
+                    if node is not None:
+                        return node
+                await metadata.wait_changed()
+        raise ApiError(Error.NOT_CONTROLLER, "no controller is known")
