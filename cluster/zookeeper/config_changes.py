@@ -36,9 +36,9 @@ class ConfigChanges:
     async def follow(self, on_change: Callable[[str], Awaitable[None]]) -> None:
         """Tell each change, for ever, across reconnections and expiries; runs until it is cancelled.
 
-        Args: on_change: Called with the entity path (`topics/<t>`, `brokers/<id>`, ...), one at a time. A
-            change is
-                told once for each notification, which may be more often than it happened.
+        Args:
+            on_change: Called with the entity path (`topics/<t>`, `brokers/<id>`, ...), one at a time. A
+                change is told once for each notification, which may be more often than it happened.
 
         Raises:
             SessionExpiredError: the session expired: call it again when it is renewed; nothing is lost.

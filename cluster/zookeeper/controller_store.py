@@ -129,9 +129,10 @@ class ControllerStore(ZnodeReader):
     ) -> ZkVersion:
         """Rewrite a topic's id and assignment; gives the node's new version.
 
-        Raises: BadVersionError: somebody, a tool that adds partitions for one, wrote it since: read and
-            decide again. NoNodeError: the topic is gone. ControllerMovedError: another controller was
-            elected.
+        Raises:
+            BadVersionError: somebody, a tool that adds partitions for one, wrote it since: decide again.
+            NoNodeError: the topic is gone.
+            ControllerMovedError: another controller was elected.
         """
         path = TopicZnode.path(topic)
         data = TopicZnode.encode(assignment)

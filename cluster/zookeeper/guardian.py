@@ -37,6 +37,8 @@ _FORWARDED: Final = (
     signal.SIGUSR2,
 )
 _BLOCKED: Final = (*_FORWARDED, signal.SIGCHLD)
+_SENT_BY_KERNEL: Final = 0x80
+"""Linux's SI_KERNEL."""
 _READ_BYTES: Final = 65536
 _SIGNAL_EXIT_BASE: Final = 128
 
@@ -88,8 +90,9 @@ def run_guarded(child_main: Callable[[GuardianLink], int]) -> int:
     Args:
         child_main: The broker. It gets the link to announce its session on, and gives the exit status.
 
-    Returns: In the parent, what the process should exit with: the child's status, or 128 and the number of
-        the signal that killed it. In the child it does not return: the child exits.
+    Returns:
+        In the parent, what the process should exit with: the child's status, or 128 and the number of the signal
+        that killed it. In the child it does not return: the child exits.
 
     Raises:
         RuntimeError: other threads are running, of which a fork would keep the locks and not the threads.
@@ -99,7 +102,7 @@ def run_guarded(child_main: Callable[[GuardianLink], int]) -> int:
     reader, writer = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
-    # Held back until the parent can pass them on, and the child can take them as it likes.
+    # The parent takes them one by one, and the child as it likes: none is lost between.
     signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)
     child = os.fork()
     if child == 0:
@@ -116,36 +119,37 @@ def run_guarded(child_main: Callable[[GuardianLink], int]) -> int:
 
 
 class _Guardian:
-    """The parent's side: waits for the child's death, its messages, and signals to pass on."""
+    """The parent's side: waits for the child's death, its messages, and signals to pass on.
+
+    The signals stay blocked. A thread takes them one at a time, which is the one way to learn who sent each; it tells
+    the main thread of a death by a byte in a pipe.
+    """
 
     def __init__(self, child: int, reader: int) -> None:
         self._child = child
         self._reader = reader
         self._buffer = b""
         self._key: SessionKey | None = None
-        self._signals, wake = os.pipe()
-        os.set_blocking(self._signals, False)
-        os.set_blocking(wake, False)
+        self._reaping = threading.Lock()
+        self._is_reaped = False
+        self._deaths, self._tell_death = os.pipe()
         os.set_blocking(reader, False)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        for number in _BLOCKED:
-            signal.signal(number, _note)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _BLOCKED)
+        threading.Thread(target=self._take_signals, name="guardian-signals", daemon=True).start()
 
     def wait(self) -> int:
         """Wait until the child is dead and reaped; gives its wait status."""
         poll = select.poll()
-        poll.register(self._signals, select.POLLIN)
+        poll.register(self._deaths, select.POLLIN)
         poll.register(self._reader, select.POLLIN)
         while True:
-            # A signal that arrives after this look is in the pipe, so the poll does not miss it.
-            pid, status = os.waitpid(self._child, os.WNOHANG)
-            if pid:
+            # A death after this look is in the pipe by the time we poll.
+            status = self._reap()
+            if status is not None:
                 self._read_messages()
                 return status
             for descriptor, _ in poll.poll():
-                if descriptor == self._signals:
-                    self._pass_on()
+                if descriptor == self._deaths:
+                    os.read(self._deaths, _READ_BYTES)
                 elif not self._read_messages():
                     poll.unregister(self._reader)
 
@@ -161,10 +165,24 @@ class _Guardian:
         )
         sys.stderr.flush()
 
-    def _pass_on(self) -> None:
-        for number in os.read(self._signals, _READ_BYTES):
-            if number != signal.SIGCHLD:
-                os.kill(self._child, number)
+    def _reap(self) -> int | None:
+        with self._reaping:
+            pid, status = os.waitpid(self._child, os.WNOHANG)
+            self._is_reaped = pid != 0
+        return status if pid else None
+
+    def _take_signals(self) -> None:
+        while True:
+            number, sent_by_kernel = _wait_signal()
+            if number == signal.SIGCHLD:
+                os.write(self._tell_death, b"\0")
+                continue
+            # Not once it is reaped: its number may be another process's by then.
+            with self._reaping:
+                if self._is_reaped:
+                    return
+                if not (sent_by_kernel and os.getpgid(self._child) == os.getpgrp()):
+                    os.kill(self._child, number)
 
     def _read_messages(self) -> bool:
         """Take what the child has told; ``False`` where it will tell no more."""
@@ -189,5 +207,9 @@ def _parse(line: bytes) -> SessionKey | None:
     )
 
 
-def _note(_number: int, _frame: object) -> None:
-    """Do nothing: that a signal came is told through the wake-up descriptor."""
+def _wait_signal() -> tuple[int, bool]:
+    """Take the next signal, and whether the kernel sent it by itself, as it does for a terminal's keys."""
+    if not hasattr(signal, "sigwaitinfo"):
+        return int(signal.sigwait(_BLOCKED)), False
+    taken = signal.sigwaitinfo(_BLOCKED)
+    return taken.si_signo, taken.si_code == _SENT_BY_KERNEL

@@ -48,8 +48,9 @@ async def write_partition_states(
         fence: What the controller's election won.
         states: Decisions; `zk_version` is the version expected of the node.
 
-    Returns: For each partition the decision at its new version, or the error: `BadVersionError` where
-        somebody wrote in between (read and decide again), `NoNodeError` where the state is gone.
+    Returns:
+        For each partition the decision at its new version, or the error: `BadVersionError` where somebody
+        wrote in between (read and decide again), `NoNodeError` where the state is gone.
 
     Raises:
         ControllerMovedError: another controller was elected; of the states some may have been written before.
@@ -67,8 +68,9 @@ async def create_partition_states(
         fence: What the controller's election won.
         states: First decisions; their `zk_version` is not looked at.
 
-    Returns: For each partition the decision at version 0, or the error: `NodeExistsError` where there is a
-        state (read it and decide again), `NoNodeError` where the topic is gone.
+    Returns:
+        For each partition the decision at version 0, or the error: `NodeExistsError` where there is a state
+        (read it and decide again), `NoNodeError` where the topic is gone.
 
     Raises:
         ControllerMovedError: another controller was elected; of the states some may have been created before.

@@ -1,11 +1,14 @@
 """The guardian and the session record against a real ZooKeeper: who ends a dead broker's session, and how soon."""
 
+import fcntl
 import json
 import os
+import pty
 import signal
 import stat
 import subprocess
 import sys
+import termios
 import textwrap
 import time
 from pathlib import Path
@@ -149,6 +152,55 @@ def test_signals_are_passed_on_and_the_status_is_the_childs(
     with Broker(real_zookeeper.hosts, f"/passed-{number.name}", tmp_path) as broker:
         broker.process.send_signal(number)
         assert broker.process.wait(10) == 7
+
+
+def test_a_terminals_ctrl_c_reaches_the_broker_once() -> None:
+    code = textwrap.dedent(
+        """
+        import signal, sys
+        from cluster.zookeeper.guardian import run_guarded
+
+        def main(link):
+            interrupts = 0
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])
+            print("ready", flush=True)
+            while signal.sigwait([signal.SIGINT, signal.SIGTERM]) == signal.SIGINT:
+                interrupts += 1
+                print("int", flush=True)
+            return interrupts
+
+        sys.exit(run_guarded(main))
+        """
+    )
+    terminal, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: _take_terminal(theirs),
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)},
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        # Two that come at once count as one, so a single key might hide a second signal.
+        for _ in range(30):
+            os.write(terminal, b"\x03")
+            assert process.stdout.readline() == "int\n"
+        # The guardian takes the lower number first, so it has dealt with the SIGINT when it passes this on.
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 30
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(terminal)
+        os.close(theirs)
+
+
+def _take_terminal(descriptor: int) -> None:
+    os.setsid()
+    fcntl.ioctl(descriptor, termios.TIOCSCTTY, 0)
 
 
 def test_a_broker_outlives_its_guardian(real_zookeeper: RealZooKeeper, tmp_path: Path) -> None:
