@@ -299,6 +299,7 @@ class Log(TrimmableLog):
 
         Raises:
             OffsetOutOfRangeError: below the log's start or above its end.
+            CorruptBatchError: the .log is damaged before the batch that was looked for.
             StorageError: the disk failed.
         """
         if offset < self.log_start_offset:
@@ -308,6 +309,8 @@ class Log(TrimmableLog):
         self.home.check_online()
         try:
             return read_segments(self.segments, offset, max_bytes, upper_bound, min_one_batch=min_one_batch)
+        except CorruptRecordError as error:
+            raise CorruptBatchError(f"{self.topic_partition}: {error}") from error
         except OSError as error:
             raise self._failed(error, "reading") from error
 

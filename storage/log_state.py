@@ -9,7 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from storage import names
-from storage.errors import InconsistentTopicIdError, StorageError
+from storage.errors import CorruptBatchError, InconsistentTopicIdError, StorageError
 from storage.leader_epochs import LeaderEpochCache
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
@@ -18,6 +18,7 @@ from storage.producer_state import EXPIRATION_MS, ProducerState
 from storage.recovery import load
 from storage.segment import Segment
 from storage.segments import LogOffsetMetadata, Segments
+from wire.records.errors import CorruptRecordError
 from wire.types import NO_TOPIC_ID, MonotonicSeconds, Offset, TopicId, TopicPartition, topic_id_text
 
 
@@ -205,10 +206,13 @@ class LogState:
         """Give an offset with the place of its batch.
 
         Raises:
+            CorruptBatchError: the .log is damaged before that batch.
             StorageError: the disk failed.
         """
         try:
             return self.segments.metadata(offset)
+        except CorruptRecordError as error:
+            raise CorruptBatchError(f"{self.topic_partition}: {error}") from error
         except OSError as error:
             raise self._failed(error, "looking up an offset") from error
 
@@ -339,7 +343,9 @@ class LogState:
             try:
                 if self.segments.active.seal():
                     self.segments.active.sync(with_indexes=True)
-                self.producer_state.take_snapshot(sync=True)
+                    self.segments.names_changed = True
+                if self.producer_state.take_snapshot(sync=True) is not None:
+                    self.segments.names_changed = True
                 self.flush()
             except OSError as error:
                 raise self._failed(error, "closing") from error

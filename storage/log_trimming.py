@@ -3,10 +3,11 @@ it.
 """
 
 from storage import names, retention
-from storage.errors import OffsetOutOfRangeError
+from storage.errors import CorruptBatchError, OffsetOutOfRangeError
 from storage.log_state import LogState
 from storage.producer_recovery import rebuild_producers
 from storage.segment import Segment
+from wire.records.errors import CorruptRecordError
 from wire.types import Offset, WallMs
 
 
@@ -18,7 +19,8 @@ class TrimmableLog(LogState):
     # Cutting the end off
 
     def truncate_suffix(self, to: Offset) -> bool:
-        """Cut off every record at or above an offset, so that the log ends there.
+        """Cut off every record at or above an offset, so that the log ends there; or before it, where it falls into a
+        batch.
 
             before: [0 .. 1200) [1200 .. 1500)
             truncate_suffix(1300): [0 .. 1200) [1200 .. 1300)
@@ -27,6 +29,7 @@ class TrimmableLog(LogState):
             Whether there was anything to cut.
 
         Raises:
+            CorruptBatchError: the .log is damaged before that offset; nothing was cut.
             StorageError: the disk failed.
             ValueError: a negative offset.
         """
@@ -35,28 +38,38 @@ class TrimmableLog(LogState):
         self.home.check_online()
         try:
             if to >= self.log_end_offset:
-                # A leader that was elected, wrote nothing and was succeeded leaves an epoch at the log's end
-                # that nobody else has.
+                # A leader that was elected, wrote nothing and was succeeded leaves an epoch at the log's end that
+                # nobody else has.
                 self.leader_epochs.truncate_suffix(self.log_end_offset)
                 return False
             if self.segments.first.base_offset > to:
                 self._truncate_fully(to, to)
                 return True
+            # Before the cut: what is beyond it may be written anew, and must not pass for flushed then.
             with self._flush_lock:
                 self._truncations += 1
-                self.recovery_point = min(self.recovery_point, to)
-                self.home.lower_recovery_point(self.topic_partition, to)
+                cut = min(to, self._batch_start(to))
+                self.recovery_point = min(self.recovery_point, cut)
+                self.home.lower_recovery_point(self.topic_partition, cut)
                 removed = self.segments.truncate_to(to)
+            end = self.segments.end_offset
             self._forget_snapshots(removed)
-            self.leader_epochs.truncate_suffix(to)
-            self.log_start_offset = min(self.log_start_offset, to)
+            self.leader_epochs.truncate_suffix(end)
+            self.log_start_offset = min(self.log_start_offset, end)
             rebuild_producers(
-                self.producer_state, self.segments, self.log_start_offset, to, trust_absence=False
+                self.producer_state, self.segments, self.log_start_offset, end, trust_absence=False
             )
+        except CorruptRecordError as error:
+            raise CorruptBatchError(f"{self.topic_partition}: {error}") from error
         except OSError as error:
             raise self._failed(error, "truncating") from error
-        self._high_watermark = min(self._high_watermark, to)
+        self._high_watermark = min(self._high_watermark, end)
         return True
+
+    def _batch_start(self, offset: Offset) -> Offset:
+        segment = self.segments.floor(offset)
+        found = segment.find(offset) if segment is not None else None
+        return found.header.base_offset if found is not None else offset
 
     def truncate_fully_and_start_at(self, offset: Offset, log_start: Offset | None = None) -> None:
         """Drop every record; the log begins anew at `offset`.
@@ -114,9 +127,9 @@ class TrimmableLog(LogState):
             )
         if offset <= self.log_start_offset:
             return False
+        # The recovery point stays, unlike Kafka's: segments below the new start are there until retention takes
+        # them, and what was not flushed of them may be damaged after a crash.
         self.log_start_offset = offset
-        with self._flush_lock:
-            self.recovery_point = max(self.recovery_point, offset)
         try:
             self.leader_epochs.truncate_prefix(offset)
         except OSError as error:

@@ -109,10 +109,10 @@ def scan_segment(producers: ProducerState, segment: Segment, start: Offset, end:
     Raises:
         OSError: the disk failed.
     """
-    found = segment.find(start)
-    if found is None:
-        return
     try:
+        found = segment.find(start)
+        if found is None:
+            return
         for _, header, data, position in scan_batches(segment.file, found.position, segment.size):
             if header.base_offset >= end:
                 return

@@ -67,14 +67,17 @@ def load(
     producers.found_snapshots(snapshots)
     for base in bases:
         segments.add(segments.open_segment(base))
-    trusted = epochs.load()
+    epochs.load()
     if not clean:
         _recover(segments, epochs, producers, log_start, recovery_point, progress, gaps=gaps)
-    elif not trusted and bases:
-        _rebuild_epochs(segments, epochs, segments.first.base_offset)
     end = _find_end(segments, epochs, producers, log_start, clean=clean)
     segments.end_offset = end
     epochs.truncate_suffix(end)
+    first = epochs.earliest_entry
+    if not clean and first is not None and first.start_offset > max(log_start, segments.first.base_offset):
+        # The log start was moved, and the crash has undone it; the epochs before it were forgotten for good.
+        epochs.clear()
+        _rebuild_epochs(segments, epochs, end)
     epochs.truncate_prefix(log_start)
     epochs.write()
     start = max(log_start, segments.first.base_offset)
@@ -129,7 +132,7 @@ def _finish_swap(segments: Segments, names_found: set[str], swaps: set[str]) -> 
         if base is None or not name.endswith(names.LOG + names.SWAP):
             continue
         swapped = Segment(disk, directory, base, created_ms=WallMs(0), suffix=names.SWAP)
-        low, high = min(low, base), max(high, swapped.next_offset() or base)
+        low, high = min(low, base), max(high, _end_or(swapped, base))
         swapped.close()
     remaining = set()
     for name in names_found - swaps:
@@ -265,11 +268,9 @@ def _check_batch(
 
 
 def _rebuild_epochs(segments: Segments, epochs: LeaderEpochCache, end: Offset) -> None:
-    """Read the leader epochs out of the batches below `end`, or of all where the file was of no use after a
-    clean stop.
-    """
+    """Read the leader epochs out of the batches below `end`."""
     for segment in segments:
-        if segment.base_offset >= end > segments.first.base_offset:
+        if segment.base_offset >= end:
             return
         try:
             for _, header in segment.batches_from(0):
@@ -279,6 +280,11 @@ def _rebuild_epochs(segments: Segments, epochs: LeaderEpochCache, end: Offset) -
             return
 
 
+def _end_or(segment: Segment, otherwise: Offset) -> Offset:
+    end = segment.end()
+    return otherwise if end is None else end.next_offset
+
+
 def _find_end(
     segments: Segments, epochs: LeaderEpochCache, producers: ProducerState, log_start: Offset, *, clean: bool
 ) -> Offset:
@@ -286,16 +292,28 @@ def _find_end(
     one.
     """
     if len(segments):
-        end = segments.active.next_offset()
-        if end is None:
+        found = segments.active.end()
+        if found is not None:
+            end = found.next_offset
+            if clean and found.leader_epoch not in (
+                NO_LEADER_EPOCH,
+                epochs.epoch_for_offset(found.last_base_offset),
+            ):
+                _log.warning(
+                    "%s: the leader epochs are not those of the last batch, and are read anew",
+                    segments.directory,
+                )
+                epochs.clear()
+                _rebuild_epochs(segments, epochs, end)
+        else:
             # A clean marker and a torn file: somebody copied or cut it. Only the bytes can tell what is left.
             active = segments.active
             _log.warning("%s does not end with a whole batch, and is recovered", active.path(names.LOG))
             segments.end_offset = active.base_offset
             start = max(log_start, segments.first.base_offset)
             rebuild_producers(producers, segments, start, active.base_offset, trust_absence=clean)
-            recover_segment(active, epochs, producers, segments.config.index_interval_bytes)
-            end = active.next_offset() or active.base_offset
+            epochs.truncate_suffix(active.base_offset)
+            end = recover_segment(active, epochs, producers, segments.config.index_interval_bytes).end
         if end >= log_start:
             return end
         _log.warning(

@@ -4,6 +4,7 @@ The .log is opened on first use and stays open while the segment lives; a reader
 holds it open beyond that.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -13,12 +14,13 @@ from storage.disk import Disk, DiskFile
 from storage.offset_index import OffsetIndex
 from storage.time_index import TimeIndex, TimestampOffset
 from storage.transaction_index import TransactionIndex
-from wire.records.batch import BatchHeader
+from wire.records.batch import MAGIC, BatchHeader
 from wire.records.errors import CorruptRecordError
-from wire.types import NO_TIMESTAMP, Offset, WallMs
+from wire.types import NO_LEADER_EPOCH, NO_TIMESTAMP, LeaderEpoch, Offset, WallMs
 
 RELATIVE_OFFSET_MAX: Final = 0x7FFFFFFF
 _UNKNOWN: Final = WallMs(-2)
+_log: Final = logging.getLogger(__name__)
 
 
 class BatchPosition(NamedTuple):
@@ -26,6 +28,14 @@ class BatchPosition(NamedTuple):
 
     position: int
     header: BatchHeader
+
+
+class SegmentEnd(NamedTuple):
+    """The offset after a segment's last batch, and that batch's base offset and leader epoch; -1 where it has none."""
+
+    next_offset: Offset
+    last_base_offset: Offset
+    leader_epoch: LeaderEpoch
 
 
 class Segment:
@@ -283,8 +293,8 @@ class Segment:
         """Walk the batches from a position at which one begins."""
         return scan_headers(self.file, position, self.size)
 
-    def next_offset(self) -> Offset | None:
-        """Give the offset after the last batch, or None where the .log does not end with a whole batch.
+    def end(self) -> SegmentEnd | None:
+        """Give where the segment ends, or None where the .log does not end with a whole batch.
 
         Only the part behind the last index entry is read.
         """
@@ -294,16 +304,17 @@ class Segment:
             found = self._end_of_scan(0)
         return found
 
-    def _end_of_scan(self, position: int) -> Offset | None:
-        next_offset, end = self.base_offset, position
+    def _end_of_scan(self, position: int) -> SegmentEnd | None:
+        found, end = SegmentEnd(self.base_offset, self.base_offset, NO_LEADER_EPOCH), position
         try:
             for start, header in scan_headers(self.file, position, self.size):
                 if header.base_offset < self.base_offset:
                     return None
-                next_offset, end = header.next_offset, start + header.size
+                found = SegmentEnd(header.next_offset, header.base_offset, header.partition_leader_epoch)
+                end = start + header.size
         except CorruptRecordError:
             return None
-        return next_offset if end == self.size else None
+        return found if end == self.size else None
 
     def check_indexes(self) -> None:
         """Build the indexes anew where they do not fit the .log. Headers are read for it, not records.
@@ -317,18 +328,32 @@ class Segment:
         if sane and self.size and not len(self.time_index):
             # An upgraded or damaged segment; one whose batches have no timestamps is scanned for nothing.
             sane = self.rolling_timestamp < 0
-        if not sane:
+        if not (sane and self._time_index_agrees()):
             self.rebuild_indexes(index_interval=4096)
+
+    def _time_index_agrees(self) -> bool:
+        """Tell whether the batch that the last time index entry means has the timestamp that it says."""
+        last = self.time_index.last
+        if last.timestamp < 0:
+            return True
+        try:
+            found = self.find(last.offset)
+        except CorruptRecordError:
+            return False
+        return found is not None and found.header.max_timestamp == last.timestamp
 
     def rebuild_indexes(self, index_interval: int) -> None:
         """Write offset and time index anew from the batches' headers."""
         self.reset_indexes()
         last_indexed = 0
-        for position, header in scan_headers(self.file, 0, self.size):
-            self.note_timestamp(header.max_timestamp, header.last_offset)
-            if position - last_indexed > index_interval:
-                self.index_batch(header.last_offset, position)
-                last_indexed = position
+        try:
+            for position, header in scan_headers(self.file, 0, self.size):
+                self.note_timestamp(header.max_timestamp, header.last_offset)
+                if position - last_indexed > index_interval:
+                    self.index_batch(header.last_offset, position)
+                    last_indexed = position
+        except CorruptRecordError as error:
+            _log.warning("%s is damaged: %s", self.path(names.LOG), error)
         self.time_index.append(self._max_timestamp, self._max_timestamp_offset)
 
     def reset_indexes(self) -> None:
@@ -345,29 +370,30 @@ class Segment:
         self.offset_index.append(last_offset, position)
         self.time_index.append(self._max_timestamp, self._max_timestamp_offset)
 
-    def truncate_to(self, offset: Offset, now: WallMs) -> int:
+    def truncate_to(self, offset: Offset, now: WallMs) -> Offset:
         """Cut off the batch that contains `offset`, and all behind it.
 
         Returns:
-            How many bytes went.
+            The offset at which the log ends now: `offset`, or the first one of the batch that it was in the middle of.
 
         Raises:
             OSError: the disk failed.
         """
         found = self.find(offset)
-        self.offset_index.truncate_to(offset)
-        self.time_index.truncate_to(offset)
-        self.transaction_index.truncate_to(offset)
-        cut = 0
+        end = offset
+        if found is not None and found.header.base_offset < offset and found.header.magic == MAGIC:
+            end = found.header.base_offset
+        self.offset_index.truncate_to(end)
+        self.time_index.truncate_to(end)
+        self.transaction_index.truncate_to(end)
         if found is not None:
-            cut = self.size - found.position
             self.truncate_bytes(found.position)
         if not self.size:
             self.created_ms = now
             self._rolling_timestamp = NO_TIMESTAMP
         self._bytes_since_index = 0
         self._reload_max_timestamp()
-        return cut
+        return end
 
     def truncate_bytes(self, size: int) -> None:
         """Cut the .log to `size` bytes, where it is longer: an untouched file keeps its time."""

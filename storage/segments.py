@@ -249,8 +249,7 @@ class Segments:
         self.forget_positions()
         removed = [segment for segment in self._segments if segment.base_offset > offset]
         self.remove(removed)
-        self._segments[-1].truncate_to(offset, self.home.clock.wall_ms())
-        self.end_offset = offset
+        self.end_offset = self._segments[-1].truncate_to(offset, self.home.clock.wall_ms())
         return removed
 
     def truncate_fully(self, offset: Offset) -> list[Segment]:
