@@ -138,6 +138,8 @@ class Channels:
                 while True:
                     request = await channel.wait_first()
                     response = await self._send(channel, request)
+                    if channel.scope.cancel_called:
+                        return  # closed while the answer was on its way to us: the queue is cleared
                     channel.queue.popleft()
                     self._on_answer(channel.registration, request, response)
         finally:
