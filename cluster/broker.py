@@ -75,10 +75,9 @@ def run(config: "BrokerConfig", link: "GuardianLink | None") -> int:
     Returns:
         The exit code of the process, one of `ExitCode`; what is wrong has been logged.
     """
-    set_process_limits()
-    broker = Broker(config, link)
     try:
-        trio.run(broker.run, strict_exception_groups=True)
+        set_process_limits()
+        trio.run(Broker(config, link).run, strict_exception_groups=True)
     except BaseException as failure:  # noqa: BLE001 - the border of the process: each failure is told and coded
         reason = stop_reason(failure)
         if reason is None:
