@@ -13,6 +13,12 @@ _COMMANDS: Final = {
     "status": ("ottla.commands.status", "Show brokers, controller, partitions, leaders and ISR."),
     "broker": ("ottla.commands.broker", "Run one broker in the foreground."),
     "topics": ("ottla.commands.topics", "Create, list, describe, alter and delete topics."),
+    "get-offsets": ("ottla.commands.get_offsets", "Look up the offsets of partitions."),
+    "delete-records": ("ottla.commands.delete_records", "Delete the first records of partitions."),
+    "log-dirs": ("ottla.commands.log_dirs", "Show what replicas take on the brokers' disks."),
+    "broker-api-versions": ("ottla.commands.broker_api_versions", "Show what each broker serves."),
+    "cluster": ("ottla.commands.cluster", "Describe a cluster and its controller, by its public protocol."),
+    "zookeeper-shell": ("ottla.commands.zookeeper_shell", "Look at the znodes of a cluster."),
 }
 
 
