@@ -9,9 +9,10 @@ from typing import Final
 from ottla.commands.cluster_directory import BrokerRecord, ClusterState
 from ottla.processes import wait_exit
 from ottla.zookeeper_server import stop_process
+from storage.clock import SystemClock
 
 STOP_TIMEOUT_S: Final = 60.0
-_FAREWELL_S: Final = 1.0
+_FAREWELL_S: Final = 0.5
 """How long brokers may give leaders away to each other where all of them stop: the last one has nobody."""
 _GUARDIAN_TIMEOUT_S: Final = 10.0
 """How long a guardian may take after its broker's death: it may have to wait for ZooKeeper."""
@@ -66,8 +67,10 @@ def stop_everything(state: ClusterState, timeout_s: float = STOP_TIMEOUT_S) -> C
     running = [broker for broker in state.brokers if broker.is_running]
     for broker in running:
         _send(broker.pid, signal.SIGTERM)
+    clock = SystemClock()
+    deadline = clock.monotonic() + min(_FAREWELL_S, timeout_s)
     for broker in running:
-        if broker.pid is not None and not wait_exit(broker.pid, min(_FAREWELL_S, timeout_s)):
+        if broker.pid is not None and not wait_exit(broker.pid, max(0.0, deadline - clock.monotonic())):
             # Told again, a broker leaves without giving its leaders away.
             _send(broker.pid, signal.SIGTERM)
     _end(running, timeout_s)

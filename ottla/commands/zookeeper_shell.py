@@ -118,7 +118,7 @@ def _text(result: Any) -> str:
 def _indented(data: Any) -> str:
     """Write JSON with each member on a line, and lists of plain values on one."""
     text = json.dumps(data, indent=2)
-    return re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda found: f"[{re.sub(r',\s+', ', ', found[1])}]", text)
+    return re.sub(r"\[[^\[\]{}]*\]", lambda found: json.dumps(json.loads(found[0])), text)
 
 
 def _options(arguments: Sequence[str], flags: str, count: int) -> tuple[dict[str, str], list[str]]:
