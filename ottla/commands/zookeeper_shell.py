@@ -4,7 +4,6 @@ With a command it does that one; without, it reads commands from the terminal or
 """
 
 import json
-import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -115,10 +114,15 @@ def _text(result: Any) -> str:
     return "\n".join(lines)
 
 
-def _indented(data: Any) -> str:
-    """Write JSON with each member on a line, and lists of plain values on one."""
-    text = json.dumps(data, indent=2)
-    return re.sub(r"\[[^\[\]{}]*\]", lambda found: json.dumps(json.loads(found[0])), text)
+def _indented(data: Any, indent: str = "") -> str:
+    """Write JSON with each member of an object on a line, and lists of plain values on one."""
+    inner = indent + "  "
+    if isinstance(data, dict) and data:
+        members = [f"{inner}{json.dumps(name)}: {_indented(value, inner)}" for name, value in data.items()]
+        return "{\n" + ",\n".join(members) + f"\n{indent}}}"
+    if isinstance(data, list) and any(isinstance(value, dict | list) for value in data):
+        return "[\n" + ",\n".join(inner + _indented(value, inner) for value in data) + f"\n{indent}]"
+    return json.dumps(data)
 
 
 def _options(arguments: Sequence[str], flags: str, count: int) -> tuple[dict[str, str], list[str]]:
