@@ -11,7 +11,10 @@ from tests.compat.matrix import COMBINATIONS, PARTITIONS, Combination
 
 def kcat(cluster, *arguments: str, stdin: bytes = b"") -> bytes:
     done = subprocess.run(
-        ["kcat", "-b", cluster.bootstrap_servers, *arguments], input=stdin, capture_output=True, timeout=60
+        ["kcat", "-b", cluster.bootstrap_servers, "-X", "fetch.wait.max.ms=20", *arguments],
+        input=stdin,
+        capture_output=True,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout
