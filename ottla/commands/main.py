@@ -13,6 +13,12 @@ _COMMANDS: Final = {
     "status": ("ottla.commands.status", "Show brokers, controller, partitions, leaders and ISR."),
     "broker": ("ottla.commands.broker", "Run one broker in the foreground."),
     "topics": ("ottla.commands.topics", "Create, list, describe, alter and delete topics."),
+    "configs": ("ottla.commands.configs", "Show and change settings of topics and brokers."),
+    "elect-leaders": ("ottla.commands.elect_leaders", "Elect preferred or unclean leaders of partitions."),
+    "preferred-leader-election": (
+        "ottla.commands.preferred_leader_election",
+        "Give partitions back to their preferred leaders.",
+    ),
     "get-offsets": ("ottla.commands.get_offsets", "Look up the offsets of partitions."),
     "delete-records": ("ottla.commands.delete_records", "Delete the first records of partitions."),
     "log-dirs": ("ottla.commands.log_dirs", "Show what replicas take on the brokers' disks."),
