@@ -84,7 +84,14 @@ async def _describe(
             return [_default_config(broker, key) for key in sorted(broker.config.dynamic_default)]
         case ResourceType.BROKER:
             require_this_broker(broker, name)
-            return [_broker_config(broker, setting) for setting in broker_settings().values()]
+            set_at_run_time = broker.config.dynamic_broker.keys() | broker.config.dynamic_default.keys()
+            return [
+                _broker_config(broker, setting)
+                for setting in (
+                    *broker_settings().values(),
+                    *(each for each in dynamic_settings().values() if each.name in set_at_run_time),
+                )
+            ]
         case ResourceType.BROKER_LOGGER:
             require_this_broker(broker, name)
             return [
