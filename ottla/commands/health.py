@@ -1,7 +1,7 @@
 """Whether brokers are well: what their management sockets say, and waiting for it."""
 
 import select
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Final
@@ -63,7 +63,6 @@ def wait_healthy(
     brokers: Sequence[BrokerRecord],
     clock: Clock,
     timeout_s: float = HEALTHY_TIMEOUT_S,
-    on_progress: Callable[[Sequence[BrokerStatus]], None] | None = None,
 ) -> None:
     """Wait until every one of some brokers runs, knows all the others, and knows a controller.
 
@@ -83,8 +82,6 @@ def wait_healthy(
             for broker, end in ends:
                 if end.poll(0):
                     raise CommandError(f"broker {broker.id} ended while it started:\n{last_lines(broker)}")
-            if on_progress is not None:
-                on_progress(statuses)
             if any(status.state == "recovering" for status in statuses):
                 deadline = clock.monotonic() + timeout_s
             if clock.monotonic() > deadline:
