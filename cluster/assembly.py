@@ -11,6 +11,7 @@ import trio
 from cluster.configuration.topic_config import check_topic_config
 from cluster.controller.controller import Controller
 from cluster.controller.topic_admin import TopicAdmin
+from cluster.coordinator.groups import Groups
 from cluster.coordinator.producer_ids import ProducerIds
 from cluster.handlers.auto_creation import AutoCreation
 from cluster.handlers.context import BrokerContext
@@ -136,6 +137,7 @@ def assemble(means: Means) -> Parts:
         metadata=metadata,
         replicas=replicas,
         controller=controller,
+        groups=Groups(config, replicas, metadata, timer, means.clock, means.nursery),
         zookeeper=means.zookeeper,
         store=means.store,
         topic_admin=topic_admin,
@@ -149,6 +151,7 @@ def assemble(means: Means) -> Parts:
         lambda node: _client(config, node.host, node.port, f"broker-{config.broker_id}"),
     )
     means.membership.on_joined(parts.set_broker_epoch)
+    config.on_change(lambda changed: _resize_fetchers(replicas, changed))
     return parts
 
 
@@ -170,6 +173,7 @@ def describe_partitions(replicas: Replicas) -> list[dict[str, Any]]:
     described = []
     for partition in replicas.hosted:
         log = partition.log
+        state = replicas.fetchers.state_of(partition.topic_partition)
         described.append(
             {
                 "topic": partition.topic_partition.topic,
@@ -177,6 +181,7 @@ def describe_partitions(replicas: Replicas) -> list[dict[str, Any]]:
                 "leader": partition.leader_id,
                 "leader_epoch": partition.leader_epoch,
                 "is_leader": partition.leader_log is not None,
+                "lag": None if state is None else state.lag,
                 "replicas": list(partition.replicas),
                 "isr": sorted(partition.isr.isr) if partition.leader_log is not None else [],
                 "log_start": None if log is None else log.log_start_offset,
@@ -185,6 +190,11 @@ def describe_partitions(replicas: Replicas) -> list[dict[str, Any]]:
             }
         )
     return described
+
+
+def _resize_fetchers(replicas: Replicas, changed: frozenset[str]) -> None:
+    if "num.replica.fetchers" in changed:
+        replicas.fetchers.resize()
 
 
 def _listeners(means: Means, dispatcher: Dispatcher) -> Listeners:

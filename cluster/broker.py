@@ -26,12 +26,14 @@ import trio
 
 from cluster.addresses import addresses_of
 from cluster.assembly import Means, Parts, assemble, describe_partitions, registration_of
+from cluster.coordinator.offsets_log import CONSUMER_OFFSETS
 from cluster.departure import Departure
 from cluster.live_configuration import LiveConfiguration
 from cluster.management import StateChanges, management_methods
 from cluster.membership import Membership
 from cluster.metrics.catalogue import BrokerMetrics
 from cluster.network.management import ManagementServer
+from cluster.probes import add_probes
 from cluster.process_limits import set_process_limits
 from cluster.stop_reasons import BrokerStopError, ExitCode, stop_reason
 from cluster.zookeeper.broker_store import BrokerStore
@@ -210,6 +212,7 @@ class Broker:
                 random=Random(),
             )
         )
+        add_probes(self.metrics, parts)
         self._live.on_unclean_election = parts.context.controller.unclean_election_enabled
         parts.listeners.bind()
         self._addresses = self._addresses.with_bound_ports(parts.listeners.bound_port)
@@ -217,7 +220,10 @@ class Broker:
         if self.config.ottla_session_reattach:
             await membership.close_former_session(self.config.zookeeper_connect)
         service.start_soon(parts.timer.run, name="timer")
+        groups = await self._store.read_topic(CONSUMER_OFFSETS)
+        parts.context.groups.found(None if groups is None else len(groups[0].partitions))
         service.start_soon(parts.context.replicas.run, name="replicas")
+        service.start_soon(parts.context.groups.run, name="groups")
         await service.start(parts.listeners.serve, name="listeners")
         await membership.join(registration_of(self.config, self._addresses, self._clock.wall_ms()))
         await service.start(parts.context.controller.run, name="controller")

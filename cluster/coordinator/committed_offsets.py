@@ -1,139 +1,154 @@
 """The offsets that one group has committed, those on their way, and those that wait for a transaction.
 
 A commit is written to the log first and becomes visible when the log has it on every in-sync replica. Commits
-are numbered by the offset of their record in ``__consumer_offsets``: a later one is never overwritten by an
+are numbered by the offset of their batch in ``__consumer_offsets``: a later one is never overwritten by an
 earlier one that was answered later.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
+from typing import Final
 
+from cluster.coordinator.offset_bytes import (
+    NO_EXPIRY,
+    CommittedOffset,
+    Place,
+    committed_in,
+    partition_at,
+    place_of,
+    times_in,
+    topic_at,
+)
 from cluster.statemachines.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState
-from wire.types import NO_LEADER_EPOCH, NO_TIMESTAMP, LeaderEpoch, Offset, ProducerId, TopicPartition, WallMs
+from wire.types import NO_OFFSET, Offset, ProducerId, TopicPartition, WallMs
 
-NO_EXPIRY = WallMs(-1)
-
-
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
-    """One committed position.
-
-    Attributes:
-        expire_timestamp: When it ends by the rule of old clients; -1 where the group's retention decides.
-    """
-
-    offset: Offset
-    leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
-    metadata: str = ""
-    commit_timestamp: WallMs = NO_TIMESTAMP
-    expire_timestamp: WallMs = NO_EXPIRY
-
-
-@dataclass(slots=True)
-class _Entry:
-    committed: CommittedOffset
-    record_offset: Offset
+Kept = tuple[bytes, Offset]
+"""A value's bytes, and the offset of the batch that it stands in."""
 
 
 class CommittedOffsets:
-    """The offsets of one group."""
+    """The offsets of one group.
 
-    __slots__ = ("_entries", "_in_flight", "_transactional")
+    Attributes:
+        kept: What is committed, by place.
+        held: What open transactions will commit, by producer; the offset of the batch is -1 until it is written.
+    """
+
+    __slots__ = ("_in_flight", "held", "kept")
 
     def __init__(self) -> None:
-        self._entries: dict[TopicPartition, _Entry] = {}
-        self._in_flight: dict[TopicPartition, int] = {}
-        self._transactional: dict[ProducerId, dict[TopicPartition, _Entry]] = {}
+        self.kept: dict[Place, Kept] = {}
+        self.held: dict[ProducerId, dict[Place, Kept]] = {}
+        self._in_flight: dict[Place, int] = {}
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self.kept)
 
     def __iter__(self) -> Iterator[tuple[TopicPartition, CommittedOffset]]:
-        for partition, entry in self._entries.items():
-            yield partition, entry.committed
+        for place, (value, _) in self.kept.items():
+            yield partition_at(place), committed_in(value)
 
     def get(self, partition: TopicPartition) -> CommittedOffset | None:
         """Give the committed offset of a partition, None where there is none."""
-        entry = self._entries.get(partition)
-        return None if entry is None else entry.committed
-
-    def record_offset(self, partition: TopicPartition) -> Offset:
-        """Give where in ``__consumer_offsets`` a commit stands, for the snapshot."""
-        return self._entries[partition].record_offset
+        kept = self.kept.get(place_of(partition))
+        return None if kept is None else committed_in(kept[0])
 
     @property
     def is_empty(self) -> bool:
         """Whether the group has no offsets, committed or on their way."""
-        return not (self._entries or self._in_flight or self._transactional)
+        return not (self.kept or self._in_flight or self.held)
 
-    def begin_commit(self, partitions: Iterable[TopicPartition]) -> None:
-        """Commits of these partitions are on their way: they do not expire now."""
-        for partition in partitions:
-            self._in_flight[partition] = self._in_flight.get(partition, 0) + 1
+    def begin_commit(self, places: Iterable[Place]) -> None:
+        """Commits at these places are on their way: they do not expire now."""
+        for place in places:
+            self._in_flight[place] = self._in_flight.get(place, 0) + 1
 
-    def end_commit(
-        self, offsets: Mapping[TopicPartition, CommittedOffset], record_offset: Offset | None
-    ) -> None:
-        """Commits begun before are done.
+    def end_commit(self, values: Mapping[Place, bytes], record_offset: Offset | None) -> None:
+        """Commits begun before are done; where the place was discarded meanwhile, they have no effect.
 
         Args:
-            offsets: What was committed.
-            record_offset: Where their records stand; None if they could not be written.
+            values: What was committed.
+            record_offset: Where their batch stands; None if it could not be written.
         """
-        for partition, committed in offsets.items():
-            left = self._in_flight.get(partition, 0) - 1
-            if left > 0:
-                self._in_flight[partition] = left
+        for place, value in values.items():
+            left = self._in_flight.get(place)
+            if left is None:
+                continue
+            if left > 1:
+                self._in_flight[place] = left - 1
             else:
-                self._in_flight.pop(partition, None)
+                del self._in_flight[place]
             if record_offset is not None:
-                self.put(partition, committed, record_offset)
+                self.put(place, value, record_offset)
 
-    def put(self, partition: TopicPartition, committed: CommittedOffset, record_offset: Offset) -> None:
+    def put(self, place: Place, value: bytes, record_offset: Offset) -> None:
         """Note a commit, unless a later one is known."""
-        entry = self._entries.get(partition)
-        if entry is None or entry.record_offset <= record_offset:
-            self._entries[partition] = _Entry(committed, record_offset)
+        kept = self.kept.get(place)
+        if kept is None or kept[1] <= record_offset:
+            self.kept[place] = (value, record_offset)
 
-    def discard(self, partition: TopicPartition) -> CommittedOffset | None:
-        """Forget a partition's offset, and what transactions hold for it."""
-        for held in self._transactional.values():
-            held.pop(partition, None)
-        entry = self._entries.pop(partition, None)
-        return None if entry is None else entry.committed
+    def places(self) -> list[Place]:
+        """Give where something is committed, or about to be."""
+        return [*self.kept, *(place for place in self._in_flight if place not in self.kept)]
 
-    def hold(
-        self,
-        producer: ProducerId,
-        partition: TopicPartition,
-        committed: CommittedOffset,
-        record_offset: Offset,
+    def discard(self, place: Place) -> bool:
+        """Forget a place: what is committed, on its way and held; whether the log has to be told."""
+        was_in_flight = self._in_flight.pop(place, None) is not None
+        for producer in tuple(self.held):
+            self._release(producer, (place,))
+        return self.kept.pop(place, None) is not None or was_in_flight
+
+    def hold(self, producer: ProducerId, values: Mapping[Place, bytes], record_offset: Offset) -> None:
+        """Note offsets that take effect when the producer's transaction commits (KIP-98).
+
+        Args:
+            producer: Whose transaction.
+            values: Its offsets.
+            record_offset: Where their batch stands; -1 while it is on its way.
+        """
+        held = self.held.setdefault(producer, {})
+        for place, value in values.items():
+            held[place] = (value, record_offset)
+
+    def end_hold(
+        self, producer: ProducerId, values: Mapping[Place, bytes], record_offset: Offset | None
     ) -> None:
-        """Note an offset that takes effect when the producer's transaction commits (KIP-98)."""
-        self._transactional.setdefault(producer, {})[partition] = _Entry(committed, record_offset)
+        """Offsets held while on their way are written, or (with None) could not be; other ones stay as they are."""
+        held = self.held.get(producer, {})
+        for place, value in values.items():
+            if held.get(place) != (value, NO_OFFSET):
+                continue
+            if record_offset is None:
+                self._release(producer, (place,))
+            else:
+                held[place] = (value, record_offset)
+
+    def discard_held(self, producer: ProducerId, place: Place) -> None:
+        """A transaction takes back an offset that it holds."""
+        self._release(producer, (place,))
 
     def end_transaction(self, producer: ProducerId, *, commit: bool) -> None:
         """A transaction that may hold offsets of this group has ended."""
-        for partition, entry in self._transactional.pop(producer, {}).items():
-            if commit:
-                self.put(partition, entry.committed, entry.record_offset)
+        for place, (value, record_offset) in self.held.pop(producer, {}).items():
+            if commit and record_offset != NO_OFFSET:
+                self.put(place, value, record_offset)
 
-    def has_transaction_on(self, partition: TopicPartition) -> bool:
-        """Whether an open transaction will change this partition's offset: a stable fetch has to wait (KIP-447)."""
-        return any(partition in held for held in self._transactional.values())
+    def is_unstable(self, place: Place) -> bool:
+        """Whether an open transaction will change this offset: a stable fetch has to wait (KIP-447)."""
+        return any(place in held for held in self.held.values())
 
-    @property
-    def held(self) -> Mapping[ProducerId, Mapping[TopicPartition, tuple[CommittedOffset, Offset]]]:
-        """What open transactions hold, with where the records stand."""
-        return {
-            producer: {p: (entry.committed, entry.record_offset) for p, entry in entries.items()}
-            for producer, entries in self._transactional.items()
-        }
+    def _release(self, producer: ProducerId, places: Iterable[Place]) -> None:
+        held = self.held.get(producer)
+        if held is None:
+            return
+        for place in places:
+            held.pop(place, None)
+        if not held:
+            del self.held[producer]
 
     def expired(
         self, group: Group, subscribed: Set[str] | None, now: WallMs, retention_ms: int
-    ) -> list[TopicPartition]:
-        """Give the partitions whose offsets have outlived the retention (KIP-211).
+    ) -> list[Place]:
+        """Give the places whose offsets have outlived the retention (KIP-211).
 
         Args:
             group: Decides from when on the time counts: since it is empty, or since the commit.
@@ -143,10 +158,10 @@ class CommittedOffsets:
         """
         if group.protocol_type is None:
             since = None
-            spared: Set[str] = frozenset()
+            spared: Set[str] = _NO_TOPICS
         elif group.state is GroupState.EMPTY:
             since = group.state_since
-            spared = frozenset()
+            spared = _NO_TOPICS
         elif (
             group.protocol_type == CONSUMER_PROTOCOL_TYPE
             and group.state is GroupState.STABLE
@@ -157,15 +172,19 @@ class CommittedOffsets:
         else:
             return []
         return [
-            partition
-            for partition, entry in self._entries.items()
-            if partition.topic not in spared
-            and partition not in self._in_flight
-            and _is_over(entry.committed, since, now, retention_ms)
+            place
+            for place, (value, _) in self.kept.items()
+            if _is_over(value, since, now, retention_ms)
+            and place not in self._in_flight
+            and not (spared and topic_at(place) in spared)
         ]
 
 
-def _is_over(committed: CommittedOffset, since: WallMs | None, now: WallMs, retention_ms: int) -> bool:
-    if committed.expire_timestamp != NO_EXPIRY:
-        return now >= committed.expire_timestamp
-    return now - (committed.commit_timestamp if since is None else since) >= retention_ms
+_NO_TOPICS: Final[Set[str]] = frozenset()
+
+
+def _is_over(value: bytes, since: WallMs | None, now: WallMs, retention_ms: int) -> bool:
+    committed_at, expires_at = times_in(value)
+    if expires_at != NO_EXPIRY:
+        return now >= expires_at
+    return now - (committed_at if since is None else since) >= retention_ms

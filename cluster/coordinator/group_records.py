@@ -1,29 +1,20 @@
-"""The records of ``__consumer_offsets``: what is written for a commit and a group, and what a record read back says.
+"""The records of ``__consumer_offsets``: what is written for a commit and a group, and what a group's says.
 
 Kafka's own formatter and Kafka's own coordinator read them: values are written at version 3 (an offset with an
-expiry at 1).
+expiry at 1, see `offset_bytes`).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from cluster.coordinator.committed_offsets import NO_EXPIRY, CommittedOffset
+from cluster.coordinator.offset_bytes import Place, group_prefix
 from cluster.statemachines.group import Group, GroupState, Member
-from wire.formats.group_metadata import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    MemberMetadata,
-    OffsetCommitKey,
-    OffsetCommitValue,
-)
-from wire.formats.versioned import decode_versioned, encode_versioned, peek_version
-from wire.types import TopicPartition, WallMs
+from wire.formats.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from wire.formats.versioned import decode_versioned, encode_versioned
+from wire.types import WallMs
 
-_OFFSET_KEY_VERSION: Final = 1
-_GROUP_KEY_VERSION: Final = 2
-_OFFSET_VALUE_VERSION: Final = 3
-_OFFSET_VALUE_VERSION_WITH_EXPIRY: Final = 1
+GROUP_KEY_VERSION: Final = 2
 _GROUP_VALUE_VERSION: Final = 3
 
 
@@ -37,52 +28,18 @@ class KeyedRecord:
     headers: tuple[()] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetRecord:
-    """A record read back: an offset, or with None its end."""
-
-    group: str
-    partition: TopicPartition
-    committed: CommittedOffset | None
+def offset_records(group_id: str, values: Mapping[Place, bytes | None], now: WallMs) -> list[KeyedRecord]:
+    """Make the records of a commit; a value None ends an offset."""
+    prefix = group_prefix(group_id)
+    return [KeyedRecord(now, prefix + place, value) for place, value in values.items()]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRecord:
-    """A record read back: a group, or with None its end."""
-
-    group_id: str
-    group: Group | None
-
-
-def offset_record(
-    group: str, partition: TopicPartition, committed: CommittedOffset | None, now: WallMs
-) -> KeyedRecord:
-    """Make the record of a commit; with None the one that ends it."""
-    key = encode_versioned(
-        OffsetCommitKey(group=group, topic=partition.topic, partition=partition.partition),
-        _OFFSET_KEY_VERSION,
-    )
-    if committed is None:
-        return KeyedRecord(now, key, None)
-    expires = committed.expire_timestamp != NO_EXPIRY
-    value = OffsetCommitValue(
-        offset=committed.offset,
-        leader_epoch=committed.leader_epoch,
-        metadata=committed.metadata,
-        commit_timestamp=committed.commit_timestamp,
-        expire_timestamp=committed.expire_timestamp,
-    )
-    version = _OFFSET_VALUE_VERSION_WITH_EXPIRY if expires else _OFFSET_VALUE_VERSION
-    return KeyedRecord(now, key, encode_versioned(value, version))
-
-
-def group_record(group: Group, assignments: Mapping[str, bytes] | None, now: WallMs) -> KeyedRecord:
-    """Make the record of a group as it stands.
+def group_value(group: Group, assignments: Mapping[str, bytes] | None) -> bytes:
+    """Write a group as it stands.
 
     Args:
         group: The group.
         assignments: What its members are about to be assigned; None takes what they have.
-        now: Wall time, the record's timestamp.
     """
     protocol = group.protocol_name
     members = [
@@ -107,45 +64,30 @@ def group_record(group: Group, assignments: Mapping[str, bytes] | None, now: Wal
         current_state_timestamp=WallMs(-1) if group.state_since is None else group.state_since,
         members=members,
     )
-    return KeyedRecord(now, _group_key(group.group_id), encode_versioned(value, _GROUP_VALUE_VERSION))
+    return encode_versioned(value, _GROUP_VALUE_VERSION)
 
 
-def group_end_record(group_id: str, now: WallMs) -> KeyedRecord:
-    """Make the record that ends a group."""
-    return KeyedRecord(now, _group_key(group_id), None)
+def group_record(group_id: str, value: bytes | None, now: WallMs) -> KeyedRecord:
+    """Make the record of a group; with None the one that ends it."""
+    key = encode_versioned(GroupMetadataKey(group=group_id), GROUP_KEY_VERSION)
+    return KeyedRecord(now, key, value)
 
 
-def read_record(key: bytes, value: bytes | None) -> OffsetRecord | GroupRecord | None:
-    """Say what a record means; None for one of a kind that we do not know (a later Kafka's).
+def group_id_in(key: bytes) -> str:
+    """Read a group's key.
 
     Raises:
-        RemoteProtocolError: the bytes are not what their version says.
+        RemoteProtocolError: the bytes are not one.
     """
-    version = peek_version(key)
-    if version <= _OFFSET_KEY_VERSION:
-        at = decode_versioned(OffsetCommitKey, key)
-        return OffsetRecord(at.group, TopicPartition(at.topic, at.partition), _committed(value))
-    if version == _GROUP_KEY_VERSION:
-        group_id = decode_versioned(GroupMetadataKey, key).group
-        return GroupRecord(group_id, None if value is None else _group(group_id, value))
-    return None
+    return decode_versioned(GroupMetadataKey, key).group
 
 
-def _group_key(group_id: str) -> bytes:
-    return encode_versioned(GroupMetadataKey(group=group_id), _GROUP_KEY_VERSION)
+def group_in(group_id: str, value: bytes) -> Group:
+    """Rebuild a group: with members it is stable, as only a stored assignment is written with members.
 
-
-def _committed(value: bytes | None) -> CommittedOffset | None:
-    if value is None:
-        return None
-    read = decode_versioned(OffsetCommitValue, value)
-    return CommittedOffset(
-        read.offset, read.leader_epoch, read.metadata, read.commit_timestamp, read.expire_timestamp
-    )
-
-
-def _group(group_id: str, value: bytes) -> Group:
-    """Rebuild a group: with members it is stable, as only a stored assignment is written with members."""
+    Raises:
+        RemoteProtocolError: the bytes are not a group's value.
+    """
     read = decode_versioned(GroupMetadataValue, value)
     group = Group(
         group_id,

@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from cluster.coordinator.committed_offsets import CommittedOffsets
+from cluster.coordinator.java_hash import partition_for
+from cluster.coordinator.stored_partition import StoredGroup, StoredPartition
 from cluster.replication.timing_wheel import TimerEntry
 from cluster.statemachines.group import Group
-from wire.types import NO_LEADER_EPOCH, LeaderEpoch
+from wire.errors import Error
+from wire.types import NO_LEADER_EPOCH, LeaderEpoch, Offset
 
 
 class CallTimer(TimerEntry):
@@ -28,14 +31,19 @@ class CallTimer(TimerEntry):
 
 @dataclass(slots=True, eq=False)
 class HostedGroup:
-    """A group with its offsets and the timers that watch it."""
+    """A group with what is stored of it and the timers that watch it."""
 
     group: Group
-    partition: int
-    offsets: CommittedOffsets = field(default_factory=CommittedOffsets)
+    home: "HostedPartition"
+    stored: StoredGroup
     members: dict[str, CallTimer] = field(default_factory=dict)
     joins: CallTimer | None = None
     syncs: CallTimer | None = None
+
+    @property
+    def offsets(self) -> CommittedOffsets:
+        """Its committed offsets."""
+        return self.stored.offsets
 
     def timers(self) -> Iterator[TimerEntry]:
         """Give all timers, for cancelling them."""
@@ -47,65 +55,132 @@ class HostedGroup:
 
 
 @dataclass(slots=True, eq=False)
-class GroupsPartition:
-    """One partition of ``__consumer_offsets`` that we lead; ``is_loading`` until its log has been read."""
+class HostedPartition:
+    """One partition of ``__consumer_offsets`` that we lead; ``is_loading`` until its log has been read.
 
-    partition: int
+    Attributes:
+        number: Which partition.
+        epoch: The epoch of our leadership.
+        stored: What its log says, as far as we know.
+        groups: The groups, by id.
+    """
+
+    number: int
     epoch: LeaderEpoch
+    stored: StoredPartition = field(default_factory=lambda: StoredPartition(Offset(0)))
     is_loading: bool = True
     groups: dict[str, HostedGroup] = field(default_factory=dict)
 
+    def host(self, group: Group) -> HostedGroup:
+        """Take a group in, with what is stored of it."""
+        hosted = self.groups[group.group_id] = HostedGroup(group, self, self.stored.group(group.group_id))
+        return hosted
+
+    def drop(self, hosted: HostedGroup) -> None:
+        """Let go of a group, and of what was stored of it."""
+        group_id = hosted.group.group_id
+        if self.groups.get(group_id) is hosted:
+            del self.groups[group_id]
+            self.stored.groups.pop(group_id, None)
+
 
 class HostedGroups:
-    """Which partitions are ours, and the groups in them."""
+    """Which partitions are ours, and the groups in them.
 
-    def __init__(self) -> None:
-        self._partitions: dict[int, GroupsPartition] = {}
+    Args:
+        partition_count: How many partitions ``__consumer_offsets`` has.
+        leads: Whether this broker leads a partition of it at this moment. A role changes, or a disk fails, before
+            we are told; answers must not be given from a state that others may be changing.
+    """
+
+    def __init__(self, partition_count: Callable[[], int], leads: Callable[[int], bool]) -> None:
+        self._partition_count = partition_count
+        self._leads = leads
+        self._partitions: dict[int, HostedPartition] = {}
         self._latest: dict[int, LeaderEpoch] = {}
 
-    def begin_loading(
-        self, partition: int, epoch: LeaderEpoch
-    ) -> tuple[GroupsPartition | None, GroupsPartition | None]:
-        """Note that we lead a partition.
+    # Groups
 
-        Returns:
-            The partition to load, None where the news is old; and what was hosted of it before, which ends.
+    def status(self, group_id: str, *, empty_allowed: bool = False) -> Error:
+        """Give NONE if this broker coordinates the group and knows it, else what a client is told.
+
+        Args:
+            group_id: The group.
+            empty_allowed: Whether the empty id will do: offsets may be kept under it, members not.
         """
-        if epoch <= self._latest.get(partition, NO_LEADER_EPOCH):
-            return None, None
-        self._latest[partition] = epoch
-        before = self._partitions.get(partition)
-        loading = self._partitions[partition] = GroupsPartition(partition, epoch)
-        return loading, before
+        if not group_id and not empty_allowed:
+            return Error.INVALID_GROUP_ID
+        number = self.partition_of(group_id)
+        partition = self._partitions.get(number)
+        if partition is None or not self._leads(number):
+            return Error.NOT_COORDINATOR
+        return Error.COORDINATOR_LOAD_IN_PROGRESS if partition.is_loading else Error.NONE
 
-    def unload(self, partition: int, epoch: LeaderEpoch | None) -> GroupsPartition | None:
-        """Note that we do not lead a partition any more; with None in any case, as it was deleted.
+    def partition_of(self, group_id: str) -> int:
+        """Give the partition of ``__consumer_offsets`` that a group belongs to."""
+        return partition_for(group_id, self._partition_count())
 
-        Returns:
-            What was hosted of it, None where nothing was or the news is old.
-        """
-        if epoch is not None:
-            if epoch < self._latest.get(partition, NO_LEADER_EPOCH):
-                return None
-            self._latest[partition] = epoch
-        return self._partitions.pop(partition, None)
+    def find(self, group_id: str) -> HostedGroup | None:
+        """Give a known group; call it only where ``status`` is NONE."""
+        partition = self._partitions.get(self.partition_of(group_id))
+        return None if partition is None else partition.groups.get(group_id)
 
-    def is_current(self, loading: GroupsPartition) -> bool:
-        """Whether a partition is still hosted under the leadership that it is being loaded for."""
-        return self._partitions.get(loading.partition) is loading
-
-    def get(self, partition: int) -> GroupsPartition | None:
-        """Give a partition that is loading or owned."""
-        return self._partitions.get(partition)
-
-    def __iter__(self) -> Iterator[GroupsPartition]:
-        return iter(tuple(self._partitions.values()))
-
-    def owned(self) -> Iterable[GroupsPartition]:
-        """Give the partitions whose groups are known."""
-        return [hosted for hosted in self._partitions.values() if not hosted.is_loading]
+    def find_or_make(self, group_id: str) -> HostedGroup:
+        """Give a group, a new one if there is none; call it only where ``status`` is NONE."""
+        partition = self._partitions[self.partition_of(group_id)]
+        found = partition.groups.get(group_id)
+        return partition.host(Group(group_id)) if found is None else found
 
     def groups(self) -> Iterator[HostedGroup]:
         """Give all known groups."""
         for hosted in self.owned():
             yield from hosted.groups.values()
+
+    # Partitions
+
+    def begin_loading(self, number: int, epoch: LeaderEpoch) -> HostedPartition | None:
+        """Note that we lead a partition.
+
+        Returns:
+            The partition, which is to be loaded; None where the news is old, or we led it before: then only the
+            epoch is new, for a leader's log was not changed by anybody else.
+        """
+        if epoch <= self._latest.get(number, NO_LEADER_EPOCH):
+            return None
+        self._latest[number] = epoch
+        before = self._partitions.get(number)
+        if before is not None:
+            before.epoch = epoch
+            return None
+        loading = self._partitions[number] = HostedPartition(number, epoch)
+        return loading
+
+    def unload(self, number: int, epoch: LeaderEpoch | None) -> HostedPartition | None:
+        """Note that we do not lead a partition any more; with None in any case, as it was deleted.
+
+        Returns:
+            What was hosted of it, None where nothing was or the news is old.
+        """
+        if epoch is None:
+            # A topic made again under the name begins with the first epoch.
+            self._latest.pop(number, None)
+        elif epoch < self._latest.get(number, NO_LEADER_EPOCH):
+            return None
+        else:
+            self._latest[number] = epoch
+        return self._partitions.pop(number, None)
+
+    def is_current(self, partition: HostedPartition) -> bool:
+        """Whether a partition is still hosted under the leadership that it was begun for."""
+        return self._partitions.get(partition.number) is partition
+
+    def get(self, number: int) -> HostedPartition | None:
+        """Give a partition that is loading or owned."""
+        return self._partitions.get(number)
+
+    def __iter__(self) -> Iterator[HostedPartition]:
+        return iter(tuple(self._partitions.values()))
+
+    def owned(self) -> Iterable[HostedPartition]:
+        """Give the partitions whose groups are known."""
+        return [hosted for hosted in self._partitions.values() if not hosted.is_loading]

@@ -1,5 +1,7 @@
 """Java's hash of strings, which decides the partition of an internal topic that a group belongs to."""
 
+from functools import lru_cache
+
 
 def java_string_hash(text: str) -> int:
     """Give ``String.hashCode`` of Java: over UTF-16 code units, in signed 32 bits."""
@@ -10,10 +12,12 @@ def java_string_hash(text: str) -> int:
     return value - (1 << 32) if value & 0x80000000 else value
 
 
+@lru_cache(maxsize=16_384)
 def partition_for(key: str, partition_count: int) -> int:
     """Give the partition of ``__consumer_offsets`` or ``__transaction_state`` that a group or id belongs to.
 
-    The hash is made positive by its absolute value; the one that has none (the lowest) counts as 0.
+    The hash is made positive by its absolute value; the one that has none (the lowest) counts as 0. Remembered for
+    the keys asked for lately: each request of a group asks again.
     """
     value = java_string_hash(key)
     return (0 if value == -(1 << 31) else abs(value)) % partition_count

@@ -1,20 +1,32 @@
 """Writing to ``__consumer_offsets``: a coordinator's records, acknowledged by every in-sync replica."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cluster.coordinator.group_records import KeyedRecord
 from storage.producer_state import AppendOrigin
 from wire.errors import Error
 from wire.records.builder import build_batch
 from wire.records.compression import Compression
-from wire.types import Offset, TopicPartition
+from wire.types import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    Offset,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+)
 
 if TYPE_CHECKING:
+    from cluster.coordinator.hosted_groups import HostedPartition
     from cluster.replication.delayed_produce import ProduceResult
     from cluster.replication.replicas import Replicas
 
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
+
+_FORGOTTEN_BATCH_MAX: Final = 256 * 1024
+"""Bytes in a batch of ends: well below what any topic takes."""
+_RECORD_OVERHEAD_MAX: Final = 32
 
 OnWritten = Callable[[Error, Offset], None]
 """Called once with the outcome, and with the offset of the first record (-1 with an error)."""
@@ -43,20 +55,48 @@ class OffsetsLog:
         self._timeout_ms = timeout_ms
         self._compression = compression
 
-    def append(self, partition: int, records: Sequence[KeyedRecord], on_done: OnWritten) -> None:
+    def append(
+        self,
+        home: "HostedPartition",
+        records: Sequence[KeyedRecord],
+        on_done: OnWritten,
+        writer: "Writer | None" = None,
+    ) -> None:
         """Write records as one batch: all of them or none.
 
         ``on_done`` may be called before this returns; it is called from the broker's loop.
+
+        Args:
+            home: The partition, which is told how far it is written.
+            records: What to write.
+            on_done: Takes the outcome.
+            writer: The transaction that the records belong to; None where to none.
         """
-        at = TopicPartition(CONSUMER_OFFSETS, partition)
-        batch = bytearray(build_batch(records, compression=self._compression))
+        at = TopicPartition(CONSUMER_OFFSETS, home.number)
+        batch = (
+            build_batch(records, compression=self._compression)
+            if writer is None
+            else build_batch(
+                records,
+                compression=self._compression,
+                producer_id=writer.producer_id,
+                producer_epoch=writer.producer_epoch,
+                base_sequence=0,
+                transactional=True,
+            )
+        )
+        # The epoch that we know is never above the one the records get: at worst a state counts as outdated.
+        epoch = home.epoch
+        count = len(records)
 
         def done(results: "dict[TopicPartition, ProduceResult]") -> None:
             result = results[at]
+            if result.error is Error.NONE:
+                home.stored.wrote(Offset(result.base_offset + count), epoch, count)
             on_done(result.error, result.base_offset)
 
         self._replicas.append(
-            [(at, memoryview(batch))],
+            [(at, batch)],
             self._acks,
             self._timeout_ms,
             done,
@@ -64,14 +104,44 @@ class OffsetsLog:
             internal_topics_allowed=True,
         )
 
-    def append_and_forget(self, partition: int, records: Sequence[KeyedRecord]) -> None:
-        """Write records whose loss costs nothing: the next pass, or the next coordinator, writes them again."""
-        self.append(partition, records, _ignore)
+    def append_and_forget(self, number: int, records: Sequence[KeyedRecord]) -> None:
+        """Write the ends of groups and offsets, in batches that fit.
+
+        Nobody waits: what is lost is written again by the next pass, or by the next coordinator.
+        """
+        at = TopicPartition(CONSUMER_OFFSETS, number)
+        for some in _in_batches(records):
+            self._replicas.append(
+                [(at, build_batch(some, compression=self._compression))],
+                1,
+                self._timeout_ms,
+                _ignore,
+                origin=AppendOrigin.COORDINATOR,
+                internal_topics_allowed=True,
+            )
 
 
-def _ignore(error: Error, offset: Offset) -> None:
+class Writer(NamedTuple):
+    """The producer in whose transaction something is written."""
+
+    producer_id: ProducerId = NO_PRODUCER_ID
+    producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
+
+
+def _in_batches(records: Sequence[KeyedRecord]) -> Iterator[Sequence[KeyedRecord]]:
+    start = size = 0
+    for end, record in enumerate(records):
+        size += len(record.key) + _RECORD_OVERHEAD_MAX
+        if size > _FORGOTTEN_BATCH_MAX and end > start:
+            yield records[start:end]
+            start, size = end, len(record.key) + _RECORD_OVERHEAD_MAX
+    if start < len(records):
+        yield records[start:]
+
+
+def _ignore(results: "dict[TopicPartition, ProduceResult]") -> None:
     """Nobody waits for the outcome."""
-    del error, offset
+    del results
 
 
 def group_error(error: Error) -> Error:

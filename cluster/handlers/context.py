@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from cluster.configuration.broker_config import BrokerConfig
     from cluster.controller.controller import Controller
     from cluster.controller.topic_admin import TopicAdmin
+    from cluster.coordinator.groups import Groups
     from cluster.coordinator.producer_ids import ProducerIds
     from cluster.handlers.auto_creation import AutoCreation
     from cluster.handlers.registry import Registry
@@ -38,6 +39,7 @@ class BrokerContext:
         metadata: The cluster as the controller last told it.
         replicas: The partitions that this broker hosts.
         controller: This broker's controller, active or not.
+        groups: The consumer groups that this broker coordinates.
         zookeeper: The raw session, for writes that have no typed store.
         store: Typed reads and writes that any broker does.
         topic_admin: Creates, extends and deletes topics.
@@ -57,6 +59,7 @@ class BrokerContext:
     metadata: "MetadataCache"
     replicas: "Replicas"
     controller: "Controller"
+    groups: "Groups"
     zookeeper: "ZooKeeper"
     store: "BrokerStore"
     topic_admin: "TopicAdmin"

@@ -7,6 +7,7 @@ answer is COORDINATOR_NOT_AVAILABLE. Version 6 is for share groups, which are no
 
 from typing import TYPE_CHECKING, Final
 
+from cluster.coordinator.java_hash import partition_for
 from cluster.handlers.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from wire.apis import ApiKey
 from wire.errors import ApiError, Error
@@ -46,15 +47,6 @@ def begin(call: "ApiCall") -> None:
     )
 
 
-def java_hash(text: str) -> int:
-    """Give `String.hashCode` of Java, made positive as Kafka does."""
-    value = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for position in range(0, len(units), 2):
-        value = (31 * value + (units[position] << 8 | units[position + 1])) & 0xFFFFFFFF
-    return value & 0x7FFFFFFF
-
-
 def _find(call: "ApiCall", key_type: int, key: str) -> Coordinator:
     try:
         topic = _TOPICS.get(key_type)
@@ -78,7 +70,8 @@ def _coordinator(broker: "BrokerContext", topic: str, key: str, listener: str) -
     if partitions is None:
         broker.nursery.start_soon(broker.auto_creation.create, [topic], name=f"creation of {topic}")
         raise ApiError(Error.COORDINATOR_NOT_AVAILABLE, f"{topic} is being created")
-    state = partitions.get(java_hash(key) % len(partitions))
+    count = broker.groups.partition_count if topic == CONSUMER_OFFSETS else len(partitions)
+    state = partitions.get(partition_for(key, count))
     node = None if state is None else broker.metadata.node(state.leader, listener)
     if node is None:
         raise ApiError(Error.COORDINATOR_NOT_AVAILABLE, "the coordinator's partition has no leader")

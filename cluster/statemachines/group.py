@@ -184,11 +184,6 @@ class Group:
         return (self.state, RebalanceStarted) in TRANSITIONS
 
     @property
-    def size(self) -> int:
-        """Members and those that have been given an id."""
-        return len(self.members) + len(self.pending_members)
-
-    @property
     def all_joined(self) -> bool:
         """Whether nobody has to be waited for any more."""
         return self.joins_waiting == len(self.members) and not self.pending_members

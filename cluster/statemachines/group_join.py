@@ -81,9 +81,12 @@ def join(group: Group, request: Join, now: WallMs, *, max_size: int, initial_del
     if group.state is GroupState.DEAD:
         return request.refused(Error.COORDINATOR_NOT_AVAILABLE)
     if not _has_room(group, request.member_id, max_size):
-        effects: list[Effect] = request.refused(Error.GROUP_MAX_SIZE_REACHED)
-        if request.member_id and group.remove(request.member_id) is not None:
-            effects.append(UnwatchMember(request.member_id))
+        effects: list[Effect] = [
+            AnswerJoin(request.token, JoinAnswer(Error.GROUP_MAX_SIZE_REACHED, "")),
+            UnwatchMember(request.member_id),
+        ]
+        group.remove(request.member_id)
+        effects.extend(rebalance.complete_joins_if_in(group, now))
         return effects
     names = {name for name, _ in request.protocols}
     if not group.supports(request.protocol_type, names):
@@ -131,7 +134,7 @@ def _has_room(group: Group, member_id: str, max_size: int) -> bool:
     if group.state is GroupState.PREPARING_REBALANCE:
         member = group.members.get(member_id)
         return (member is not None and member.join is not None) or group.joins_waiting < max_size
-    return member_id in group.members or group.size < max_size
+    return member_id in group.members or len(group.members) < max_size
 
 
 def _new_member(group: Group, request: Join, now: WallMs, initial_delay_ms: int) -> list[Effect]:

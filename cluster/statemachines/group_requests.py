@@ -169,7 +169,7 @@ def _remove(group: Group, member_id: str, now: WallMs, initial_delay_ms: int) ->
     member = group.members[member_id]
     effects: list[Effect] = []
     if member.join is not None:
-        effects.append(AnswerJoin(member.join, JoinAnswer(Error.UNKNOWN_MEMBER_ID, member_id)))
+        effects.append(AnswerJoin(member.join, JoinAnswer(Error.UNKNOWN_MEMBER_ID, "")))
     if member.sync is not None:
         effects.append(AnswerSync(member.sync, SyncAnswer(Error.UNKNOWN_MEMBER_ID)))
         member.sync = None

@@ -84,6 +84,7 @@ def cluster(*updates, auto_create=True):
         config=SimpleNamespace(auto_create_topics_enable=auto_create),
         auto_creation=Creation(),
         nursery=None,
+        groups=SimpleNamespace(partition_count=2),
     )
 
 
@@ -235,20 +236,6 @@ def test_describe_cluster():
     controllers = DescribeClusterRequest(endpoint_type=2)
     refused = ask(broker, describe_cluster.begin, key, controllers, DescribeClusterResponse, 1)
     assert refused.error_code == Error.UNSUPPORTED_ENDPOINT_TYPE
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", 0),
-        ("a", 97),
-        ("group", 98629247),
-        ("console-consumer-12345", 158455506),
-        ("\U0001f600", 1772899),
-    ],
-)
-def test_javas_hash(text, expected):
-    assert find_coordinator.java_hash(text) == expected
 
 
 @pytest.mark.parametrize("version", range(6))

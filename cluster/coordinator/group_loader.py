@@ -1,0 +1,274 @@
+"""Taking over partitions of ``__consumer_offsets``, giving them up, and following those that others lead.
+
+What the log says of a partition (`stored_partition`) goes with it through these roles: a follower reads what it
+replicates up to the high watermark every few seconds; on becoming the leader it reads the rest, **to the log's end**:
+a new leader's high watermark lags, and stopping there would lose acknowledged commits. On becoming a follower it keeps
+what it has. Everything is read in slices, so that the loop is not stalled.
+
+A load that fails (the disk, a log that cannot be read) is tried again, and clients are told to wait, until somebody
+else leads. Serving what was read so far would hand out positions that the groups have long passed.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from cluster.coordinator.group_coordinator import GroupCoordinator
+from cluster.coordinator.group_records import group_in
+from cluster.coordinator.hosted_groups import HostedPartition
+from cluster.coordinator.offsets_log import CONSUMER_OFFSETS
+from cluster.coordinator.stored_partition import StoredPartition
+from cluster.statemachines.group import Group, GroupState
+from storage.errors import LogError
+from storage.log_read import read_range
+from wire.errors import ApiError, Error, RemoteProtocolError
+from wire.types import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
+
+if TYPE_CHECKING:
+    from cluster.replication.replicas import Replicas
+    from storage.log import Log
+
+logger = logging.getLogger(__name__)
+
+FOLLOW_EVERY_S: Final = 5.0
+"""How often a follower reads what it has replicated."""
+_SLICE: Final = 500
+"""Records taken in between two turns of the loop."""
+_FOLLOWER_REST_S: Final = 0.01
+"""What a follower leaves to others between slices: nobody waits for it."""
+_LOADS_AT_ONCE: Final = 4
+_RETRY_S: Final = 5.0
+"""How long after a load that failed it is tried again."""
+
+Changed = Sequence[tuple[TopicPartition, LeaderEpoch]]
+
+
+class GroupLoader:
+    """Has the groups of the partitions that this broker leads, and no others.
+
+    Args:
+        replicas: The broker's partitions.
+        coordinator: Where groups are hosted.
+        nursery: Where loads run.
+        buffer_size: ``offsets.load.buffer.size``: bytes read at a time.
+        offload: Runs reads of files beside the loop.
+    """
+
+    def __init__(
+        self,
+        replicas: "Replicas",
+        coordinator: GroupCoordinator,
+        nursery: trio.Nursery,
+        buffer_size: int,
+        offload: Callable[[Callable[[], bytes]], Awaitable[bytes]] = trio.to_thread.run_sync,
+    ) -> None:
+        self._replicas = replicas
+        self._coordinator = coordinator
+        self._hosted = coordinator.hosted
+        self._nursery = nursery
+        self._buffer_size = buffer_size
+        self._offload = offload
+        self._loads = trio.CapacityLimiter(_LOADS_AT_ONCE)
+        self._followed: dict[int, StoredPartition | None] = {}
+
+    # Told by the replicas
+
+    def leadership_changed(self, leading: Changed, following: Changed) -> None:
+        """Take note of the partitions that this broker begins to lead, and to follow."""
+        for partition, epoch in following:
+            if partition.topic == CONSUMER_OFFSETS:
+                self._unload(partition.partition, epoch)
+        for partition, epoch in leading:
+            if partition.topic == CONSUMER_OFFSETS:
+                self._lead(partition.partition, epoch)
+
+    def stopped(self, partitions: Sequence[tuple[TopicPartition, LeaderEpoch | None]]) -> None:
+        """Take note of partitions whose replica here was deleted."""
+        for partition, _ in partitions:
+            if partition.topic == CONSUMER_OFFSETS:
+                self._unload(partition.partition, None)
+
+    def _lead(self, number: int, epoch: LeaderEpoch) -> None:
+        home = self._hosted.begin_loading(number, epoch)
+        if home is None:
+            return
+        followed = self._followed.pop(number, None)
+        if followed is not None:
+            home.stored = followed
+        self._nursery.start_soon(self._load, home, name=f"load of {CONSUMER_OFFSETS}-{number}")
+
+    def _unload(self, number: int, epoch: LeaderEpoch | None) -> None:
+        home = self._hosted.unload(number, epoch)
+        if home is not None:
+            for hosted in home.groups.values():
+                self._coordinator.end(hosted, Error.NOT_COORDINATOR)
+            home.groups = {}
+            logger.info("groups of %s-%d are given up", CONSUMER_OFFSETS, number)
+        if epoch is None:
+            self._followed.pop(number, None)
+        elif home is not None:
+            self._followed[number] = home.stored
+        elif self._hosted.get(number) is None:
+            self._followed.setdefault(number, None)
+
+    # Leading
+
+    async def _load(self, home: HostedPartition) -> None:
+        while self._hosted.is_current(home):
+            try:
+                await self._load_once(home)
+                return
+            except ApiError:
+                return  # the leadership has gone on; whoever has it loads
+            except (LogError, OSError) as failure:
+                logger.error(
+                    "the groups of %s-%d cannot be loaded: %s", CONSUMER_OFFSETS, home.number, failure
+                )
+                await trio.sleep(_RETRY_S)
+
+    async def _load_once(self, home: HostedPartition) -> None:
+        async with self._loads:
+            began = self._coordinator.clock.monotonic()
+            await self._read_to_end(home)
+            if await self._host_groups(home):
+                await self._watch_members(home)
+                took = self._coordinator.clock.monotonic() - began
+                logger.info(
+                    "%d groups of %s-%d are loaded after %.2f s",
+                    len(home.groups),
+                    CONSUMER_OFFSETS,
+                    home.number,
+                    took,
+                )
+
+    async def _read_to_end(self, home: HostedPartition) -> None:
+        at = TopicPartition(CONSUMER_OFFSETS, home.number)
+        log = self._replicas.leader_log(at)
+        if not is_good(home.stored, log):
+            home.stored = await self._begin(log)
+        stored = home.stored
+        while self._hosted.is_current(home):
+            log = self._replicas.leader_log(at)
+            if stored.next_offset >= log.log_end_offset:
+                return
+            if not await self._take_in(
+                stored, log, log.log_end_offset, lambda: self._hosted.is_current(home), 0.0
+            ):
+                raise LogError(f"nothing can be read at offset {stored.next_offset}")
+
+    async def _host_groups(self, home: HostedPartition) -> bool:
+        """Make groups of what is stored; False if the partition was given up meanwhile."""
+        stored = home.stored
+        for count, (group_id, kept) in enumerate(tuple(stored.groups.items()), 1):
+            if kept.is_empty:
+                del stored.groups[group_id]
+                continue
+            group = Group(group_id)
+            if kept.value is not None:
+                try:
+                    group = group_in(group_id, kept.value)
+                except RemoteProtocolError as error:
+                    logger.error("the record of group %s cannot be read: %s", group_id, error)
+            home.host(group)
+            if count % _SLICE == 0:
+                await trio.lowlevel.checkpoint()
+                if not self._hosted.is_current(home):
+                    return False
+        if not self._hosted.is_current(home):
+            return False
+        home.is_loading = False
+        return True
+
+    async def _watch_members(self, home: HostedPartition) -> None:
+        """Give every member a full session, as their heartbeats went elsewhere until now."""
+        coordinator = self._coordinator
+        count = 0
+        for hosted in tuple(home.groups.values()):
+            group = hosted.group
+            if not self._hosted.is_current(home):
+                return
+            if group.state is GroupState.STABLE and len(group.members) > coordinator.settings.max_size:
+                coordinator.rebalance_oversized(hosted)
+            for member_id, member in tuple(group.members.items()):
+                if member_id not in hosted.members and group.state is not GroupState.DEAD:
+                    coordinator.watch(hosted, member_id, member.session_timeout_ms)
+                    count += 1
+            if count >= _SLICE:
+                count = 0
+                await trio.lowlevel.checkpoint()
+
+    # Following
+
+    async def follow(self) -> None:
+        """Keep up with the partitions that others lead, for ever. Cancelled, it leaves off where it is."""
+        while True:
+            await trio.sleep(FOLLOW_EVERY_S)
+            for number in tuple(self._followed):
+                try:
+                    await self._follow(number)
+                except (LogError, OSError) as failure:
+                    logger.warning("%s-%d cannot be followed: %s", CONSUMER_OFFSETS, number, failure)
+
+    async def _follow(self, number: int) -> None:
+        partition = self._replicas.hosted.get(TopicPartition(CONSUMER_OFFSETS, number))
+        log = None if partition is None else partition.log
+        if log is None or number not in self._followed:
+            return
+        stored = self._followed[number]
+        if stored is None or not is_good(stored, log):
+            fresh = await self._begin(log)
+            if self._followed.get(number, fresh) is not stored:
+                return
+            stored = self._followed[number] = fresh
+
+        def is_ours() -> bool:
+            return self._followed.get(number) is stored
+
+        while is_ours() and stored.next_offset < log.high_watermark:
+            if not await self._take_in(stored, log, log.high_watermark, is_ours, _FOLLOWER_REST_S):
+                return
+
+    # Reading
+
+    async def _begin(self, log: "Log") -> StoredPartition:
+        """Give what is known of a log before reading it."""
+        return StoredPartition(log.log_start_offset)
+
+    async def _take_in(
+        self,
+        stored: StoredPartition,
+        log: "Log",
+        end: Offset,
+        is_ours: Callable[[], bool],
+        rest_s: float,
+    ) -> bool:
+        """Read once and take it in; False if there was nothing."""
+        read = log.read(stored.next_offset, self._buffer_size, upper_bound=end, min_one_batch=True)
+        file_range = read.file_range
+        if file_range is None:
+            return False
+        data = await self._offload(lambda: read_range(file_range))
+        before = stored.next_offset
+        if not is_ours():
+            return True
+        records = 0
+        for count in stored.apply(data):
+            records += count
+            if records >= _SLICE:
+                records = 0
+                await trio.sleep(rest_s)
+                if not is_ours():
+                    return True
+        await trio.lowlevel.checkpoint()
+        return stored.next_offset > before
+
+
+def is_good(stored: StoredPartition, log: "Log") -> bool:
+    """Whether a log still begins with what is known of it."""
+    if not log.log_start_offset <= stored.next_offset <= log.log_end_offset:
+        return False
+    if stored.epoch == NO_LEADER_EPOCH:
+        return stored.next_offset == log.log_start_offset and not stored.groups
+    return log.leader_epochs.epoch_for_offset(Offset(stored.next_offset - 1)) == stored.epoch

@@ -1,0 +1,130 @@
+"""The groups of one broker, put together: settings in; coordinator, offsets, administration and loader out."""
+
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+import trio
+
+from cluster.coordinator.group_admin import GroupAdmin
+from cluster.coordinator.group_coordinator import GroupCoordinator
+from cluster.coordinator.group_loader import GroupLoader
+from cluster.coordinator.group_settings import GroupSettings
+from cluster.coordinator.hosted_groups import HostedGroups
+from cluster.coordinator.offset_commits import OffsetCommits
+from cluster.coordinator.offsets_log import CONSUMER_OFFSETS, OffsetsLog
+from wire.records.compression import Compression
+from wire.types import TopicPartition
+
+if TYPE_CHECKING:
+    from cluster.configuration.broker_config import BrokerConfig
+    from cluster.replication.metadata_cache import MetadataCache
+    from cluster.replication.replicas import Replicas
+    from cluster.replication.timing_wheel import Timer
+    from storage.clock import Clock
+
+
+class Groups:
+    """Everything about groups that requests and the broker's tasks reach.
+
+    Args:
+        config: The broker's settings.
+        replicas: Its partitions; their callbacks are hooked up.
+        metadata: Tells how many partitions ``__consumer_offsets`` has.
+        timer: Watches members.
+        clock: Both clocks.
+        nursery: Where loads run; ends with the broker.
+        offload: Runs reads of files beside the loop.
+
+    Attributes:
+        coordinator: Membership.
+        offsets: Commits and fetches of offsets.
+        admin: Descriptions, deletion, expiry.
+    """
+
+    def __init__(
+        self,
+        config: "BrokerConfig",
+        replicas: "Replicas",
+        metadata: "MetadataCache",
+        timer: "Timer",
+        clock: "Clock",
+        nursery: trio.Nursery,
+        offload: Callable[[Callable[[], bytes]], Awaitable[bytes]] = trio.to_thread.run_sync,
+    ) -> None:
+        self._config = config
+        self._metadata = metadata
+        self._partition_count: int | None = None
+        online = replicas.hosted.online
+
+        def leads(number: int) -> bool:
+            partition = online.get(TopicPartition(CONSUMER_OFFSETS, number))
+            return partition is not None and partition.leader_log is not None
+
+        settings = group_settings(config)
+        self.coordinator = GroupCoordinator(
+            settings,
+            HostedGroups(lambda: self.partition_count, leads),
+            OffsetsLog(
+                replicas,
+                acks=config.offsets_commit_required_acks,
+                timeout_ms=config.offsets_commit_timeout_ms,
+                compression=Compression(config.offsets_topic_compression_codec),
+            ),
+            timer,
+            clock,
+            lambda: str(uuid.uuid4()),
+        )
+        self.offsets = OffsetCommits(self.coordinator)
+        self.admin = GroupAdmin(self.coordinator)
+        self._loader = GroupLoader(replicas, self.coordinator, nursery, settings.load_buffer_size, offload)
+        replicas.roles.on_leadership_change.append(self._loader.leadership_changed)
+        replicas.roles.on_stopped.append(self._loader.stopped)
+        replicas.roles.on_deleted.append(self._topics_deleted)
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions ``__consumer_offsets`` has: as it was first seen, for the groups' places go by it."""
+        count = self._partition_count
+        if count is None:
+            partitions = self._metadata.snapshot.topics.get(CONSUMER_OFFSETS)
+            if not partitions:
+                return self._config.offsets_topic_num_partitions
+            count = self._partition_count = len(partitions)
+        return count
+
+    def found(self, partition_count: int | None) -> None:
+        """Take over what ZooKeeper says of ``__consumer_offsets`` at the broker's start; None where it is not there."""
+        if partition_count is not None:
+            self._partition_count = partition_count
+
+    async def run(self) -> None:
+        """Follow, and drop what has expired, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._loader.follow, name="followed groups")
+            nursery.start_soon(self._expire, name="expiry of offsets")
+
+    async def _expire(self) -> None:
+        while True:
+            await trio.sleep(self.coordinator.settings.offsets_retention_check_ms / 1000)
+            await self.admin.expire()
+
+    def _topics_deleted(self, partitions: Sequence[TopicPartition]) -> None:
+        if any(partition.topic == CONSUMER_OFFSETS for partition in partitions):
+            # Made again, it may have another number of partitions.
+            self._partition_count = None
+        self.admin.partitions_deleted(partitions)
+
+
+def group_settings(config: "BrokerConfig") -> GroupSettings:
+    """Give the coordinator's settings out of a broker's."""
+    return GroupSettings(
+        session_timeout_min_ms=config.group_min_session_timeout_ms,
+        session_timeout_max_ms=config.group_max_session_timeout_ms,
+        initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        max_size=config.group_max_size,
+        offset_metadata_max=config.offset_metadata_max_bytes,
+        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+        offsets_retention_check_ms=config.offsets_retention_check_interval_ms,
+        load_buffer_size=config.offsets_load_buffer_size,
+    )

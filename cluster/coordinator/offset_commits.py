@@ -1,0 +1,154 @@
+"""Committing offsets and asking for them, on behalf of the members of a group or of anybody.
+
+A commit is answered when the log has it on every in-sync replica, and visible from then on. A transaction's offsets
+are written at once, and held back until its marker comes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from cluster.coordinator.group_coordinator import GroupCoordinator
+from cluster.coordinator.group_records import offset_records
+from cluster.coordinator.hosted_groups import HostedGroup
+from cluster.coordinator.offset_bytes import CommittedOffset, Place, place_of, value_of
+from cluster.coordinator.offsets_log import Writer, offset_error
+from cluster.statemachines import group_requests
+from cluster.statemachines.group import GroupState
+from wire.errors import Error
+from wire.types import NO_OFFSET, Generation, Offset, ProducerId, TopicPartition
+
+OnCommitted = Callable[[Mapping[TopicPartition, Error]], None]
+
+
+class OffsetCommits:
+    """The offsets of the groups that this broker coordinates.
+
+    Args:
+        coordinator: Where the groups are, and their members.
+    """
+
+    def __init__(self, coordinator: GroupCoordinator) -> None:
+        self._coordinator = coordinator
+        self._hosted = coordinator.hosted
+
+    def commit(
+        self,
+        group_id: str,
+        *,
+        member_id: str,
+        instance_id: str | None,
+        generation: Generation,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        on_done: OnCommitted,
+    ) -> None:
+        """Commit offsets; ``on_done`` is called once with each partition's outcome, when they are written."""
+        error = self._hosted.status(group_id, empty_allowed=True)
+        hosted = None
+        if error is Error.NONE:
+            hosted = self._hosted.find(group_id)
+            if hosted is None:
+                if generation < 0:
+                    hosted = self._hosted.find_or_make(group_id)
+                else:
+                    error = Error.ILLEGAL_GENERATION
+        if hosted is not None:
+            error, effects = group_requests.check_commit(hosted.group, member_id, instance_id, generation)
+            self._coordinator.carry_out(hosted, effects)
+        if hosted is None or error is not Error.NONE:
+            on_done(dict.fromkeys(offsets, error))
+            return
+        self._write(hosted, offsets, on_done)
+
+    def commit_in_transaction(
+        self,
+        group_id: str,
+        *,
+        writer: Writer,
+        member_id: str,
+        instance_id: str | None,
+        generation: Generation,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        on_done: OnCommitted,
+    ) -> None:
+        """Write offsets that take effect when the writer's transaction commits (KIP-98, KIP-447)."""
+        error = self._hosted.status(group_id)
+        if error is not Error.NONE:
+            on_done(dict.fromkeys(offsets, error))
+            return
+        hosted = self._hosted.find_or_make(group_id)
+        error, _ = group_requests.check_commit(
+            hosted.group, member_id, instance_id, generation, transactional=True
+        )
+        if error is not Error.NONE:
+            on_done(dict.fromkeys(offsets, error))
+            return
+        self._write(hosted, offsets, on_done, writer)
+
+    def end_transaction(self, number: int, producer: ProducerId, *, commit: bool) -> None:
+        """The marker that ends a producer's transaction has been written to a partition of ours."""
+        home = self._hosted.get(number)
+        # A partition that is loading finds the marker in its log.
+        if home is not None and not home.is_loading:
+            home.stored.end_transaction(producer, commit=commit)
+
+    def committed(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool
+    ) -> tuple[Error, dict[TopicPartition, CommittedOffset | Error | None]]:
+        """Give committed offsets: of these partitions (None where there is none), or of all that have one.
+
+        With ``require_stable`` a partition that an open transaction will change answers UNSTABLE_OFFSET_COMMIT.
+        """
+        error = self._hosted.status(group_id, empty_allowed=True)
+        if error is not Error.NONE:
+            return error, {}
+        hosted = self._hosted.find(group_id)
+        if hosted is None or hosted.group.state is GroupState.DEAD:
+            return Error.NONE, dict.fromkeys(partitions or ())
+        offsets = hosted.offsets
+        found: dict[TopicPartition, CommittedOffset | Error | None] = (
+            dict(offsets)
+            if partitions is None
+            else {partition: offsets.get(partition) for partition in partitions}
+        )
+        if require_stable and offsets.held:
+            for partition in found:
+                if offsets.is_unstable(place_of(partition)):
+                    found[partition] = Error.UNSTABLE_OFFSET_COMMIT
+        return Error.NONE, found
+
+    def _write(
+        self,
+        hosted: HostedGroup,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        on_done: OnCommitted,
+        writer: Writer | None = None,
+    ) -> None:
+        limit = self._coordinator.settings.offset_metadata_max
+        results: dict[TopicPartition, Error] = {}
+        written: list[TopicPartition] = []
+        values: dict[Place, bytes] = {}
+        for partition, committed in offsets.items():
+            if len(committed.metadata) > limit:
+                results[partition] = Error.OFFSET_METADATA_TOO_LARGE
+            else:
+                written.append(partition)
+                values[place_of(partition)] = value_of(committed)
+        if not written:
+            on_done(results)
+            return
+        kept = hosted.offsets
+        if writer is None:
+            kept.begin_commit(values)
+        else:
+            kept.hold(writer.producer_id, values, NO_OFFSET)
+            hosted.home.stored.hold(writer.producer_id, hosted.group.group_id)
+
+        def done(error: Error, offset: Offset) -> None:
+            where = offset if error is Error.NONE else None
+            if writer is None:
+                kept.end_commit(values, where)
+            else:
+                kept.end_hold(writer.producer_id, values, where)
+            on_done({**results, **dict.fromkeys(written, offset_error(error))})
+
+        records = offset_records(hosted.group.group_id, values, self._coordinator.clock.wall_ms())
+        self._coordinator.log.append(hosted.home, records, done, writer)

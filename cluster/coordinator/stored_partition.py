@@ -1,0 +1,158 @@
+"""What a partition of ``__consumer_offsets`` says, as far as it has been read: per group its record and its offsets.
+
+The leader serves from it and keeps it up to date with what it writes; a follower keeps it up to date by reading what
+it replicates, so that it can take over at once. Both write it to a snapshot now and then.
+
+A state is good for a log that has, in front of `next_offset`, a record of leader epoch `epoch`: then everything
+before is the same too. Applying records again that it knows already, in their order, changes nothing in the end;
+that is what lets a snapshot be written while the groups go on.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from cluster.coordinator.committed_offsets import CommittedOffsets
+from cluster.coordinator.group_records import GROUP_KEY_VERSION, group_id_in
+from cluster.coordinator.offset_bytes import is_value, split_offset_key
+from wire.errors import RemoteProtocolError
+from wire.records.batch import BatchHeader, check_crc, iter_headers
+from wire.records.end_transaction import read_end_transaction_marker
+from wire.records.record import iter_records
+from wire.types import NO_LEADER_EPOCH, LeaderEpoch, Offset, ProducerId
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class StoredGroup:
+    """What the log says of one group.
+
+    Attributes:
+        value: The value of its last record; None where there is none.
+        offsets: Its offsets.
+    """
+
+    value: bytes | None = None
+    offsets: CommittedOffsets = field(default_factory=CommittedOffsets)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known of it."""
+        return self.value is None and self.offsets.is_empty
+
+
+@dataclass(slots=True, eq=False)
+class StoredPartition:
+    """What the log of one partition says before `next_offset`.
+
+    Attributes:
+        next_offset: Everything before it is in here.
+        epoch: The leader epoch of the record before it; -1 where there is none.
+        groups: By their ids.
+        open: By producer, the groups for which it holds offsets.
+        changes: Records taken in since the last snapshot.
+    """
+
+    next_offset: Offset
+    epoch: LeaderEpoch = NO_LEADER_EPOCH
+    groups: dict[str, StoredGroup] = field(default_factory=dict)
+    open: dict[ProducerId, set[str]] = field(default_factory=dict)
+    changes: int = 0
+
+    def group(self, group_id: str) -> StoredGroup:
+        """Give a group, a new one if there is none."""
+        found = self.groups.get(group_id)
+        if found is None:
+            found = self.groups[group_id] = StoredGroup()
+        return found
+
+    def forget_if_empty(self, group_id: str) -> None:
+        """Drop a group of which nothing is known any more."""
+        found = self.groups.get(group_id)
+        if found is not None and found.is_empty:
+            del self.groups[group_id]
+
+    def wrote(self, next_offset: Offset, epoch: LeaderEpoch, records: int) -> None:
+        """Note that what is here has been written up to an offset."""
+        self.changes += records
+        if next_offset > self.next_offset:
+            self.next_offset = next_offset
+            self.epoch = epoch
+
+    def hold(self, producer: ProducerId, group_id: str) -> None:
+        """Note that a producer's transaction holds offsets of a group."""
+        self.open.setdefault(producer, set()).add(group_id)
+
+    def end_transaction(self, producer: ProducerId, *, commit: bool) -> None:
+        """A producer's transaction has ended in this partition."""
+        for group_id in self.open.pop(producer, ()):
+            group = self.groups.get(group_id)
+            if group is not None:
+                group.offsets.end_transaction(producer, commit=commit)
+
+    def apply(self, data: bytes) -> Iterator[int]:
+        """Take in whole batches as they stand in the log; those before `next_offset` are known and skipped.
+
+        A batch or record that cannot be read is passed over with an error in the log: one unreadable offset must
+        not cost a broker all the groups of the partition.
+
+        Yields:
+            After each batch how many records it had: the caller may leave off there, and go on with a new call.
+        """
+        for position, header in iter_headers(data):
+            if header.next_offset <= self.next_offset:
+                continue
+            try:
+                check_crc(data, position, header)
+                self._apply(data, position, header)
+            except RemoteProtocolError as error:
+                logger.error("a batch at offset %d cannot be read: %s", header.base_offset, error)
+            self.wrote(header.next_offset, header.partition_leader_epoch, header.record_count)
+            yield header.record_count
+
+    def _apply(self, data: bytes, position: int, header: BatchHeader) -> None:
+        if header.is_control:
+            for record in iter_records(data, position, header):
+                marker = read_end_transaction_marker(record)
+                if marker is not None:
+                    self.end_transaction(header.producer_id, commit=marker.committed)
+            return
+        producer = header.producer_id if header.is_transactional else None
+        for record in iter_records(data, position, header):
+            key = record.key
+            if key is None or len(key) < 2:
+                logger.error("the record at offset %d has no key", record.offset)
+            elif key[0] == 0 and key[1] < GROUP_KEY_VERSION:
+                self._apply_offset(key, record.value, header.base_offset, producer)
+            elif key[0] == 0 and key[1] == GROUP_KEY_VERSION:
+                self._apply_group(group_id_in(key), record.value)
+            # Other kinds of keys are a later Kafka's.
+
+    def _apply_group(self, group_id: str, value: bytes | None) -> None:
+        self.group(group_id).value = value
+        if value is None:
+            self.forget_if_empty(group_id)
+
+    def _apply_offset(
+        self, key: bytes, value: bytes | None, record_offset: Offset, producer: ProducerId | None
+    ) -> None:
+        named = split_offset_key(key)
+        if named is None or (value is not None and not is_value(value)):
+            logger.error("a committed offset cannot be read: key %r, value %r", key, value)
+            return
+        group_id, place = named
+        offsets = self.group(group_id).offsets
+        if producer is not None:
+            if value is None:
+                offsets.discard_held(producer, place)
+            else:
+                offsets.hold(producer, {place: value}, record_offset)
+                self.hold(producer, group_id)
+        elif value is not None:
+            offsets.put(place, value, record_offset)
+            return
+        else:
+            # What an open transaction holds for the place is its own affair.
+            offsets.kept.pop(place, None)
+        self.forget_if_empty(group_id)

@@ -1,0 +1,50 @@
+"""SyncGroup 0 to 5: the leader brings the assignment, every member gets its part.
+
+The answer waits until the leader's assignment is in the log. From version 5 on the protocol's type and name must be
+given, and must be the group's.
+"""
+
+from typing import TYPE_CHECKING
+
+from cluster.statemachines.group_effects import SyncAnswer
+from wire.apis import ApiKey
+from wire.errors import Error
+from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from cluster.handlers.call import ApiCall
+    from cluster.handlers.registry import Registry
+
+
+def register(registry: "Registry") -> None:
+    """Serve SyncGroup."""
+    registry.add(ApiKey.SYNC_GROUP, 0, 5, begin)
+
+
+def begin(call: "ApiCall") -> None:
+    """Hand the request to the coordinator, which answers now or later."""
+    request: SyncGroupRequest = call.request
+
+    def answer(told: SyncAnswer) -> None:
+        call.respond(
+            SyncGroupResponse(
+                error_code=told.error,
+                protocol_type=told.protocol_type,
+                protocol_name=told.protocol_name,
+                assignment=told.assignment,
+            )
+        )
+
+    if call.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+        answer(SyncAnswer(Error.INCONSISTENT_GROUP_PROTOCOL))
+        return
+    call.broker.groups.coordinator.sync(
+        request.group_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation=request.generation_id,
+        protocol_type=request.protocol_type,
+        protocol_name=request.protocol_name,
+        assignments={each.member_id: each.assignment for each in request.assignments},
+        on_done=answer,
+    )
