@@ -10,6 +10,7 @@ then recovers more than was needed, and never less.
 """
 
 import logging
+import threading
 from collections.abc import Mapping, Sequence
 
 from storage.disk import Disk
@@ -51,10 +52,11 @@ def decode_lines(data: bytes) -> list[list[str]]:
 class OffsetCheckpoint:
     """One checkpoint file of a log directory."""
 
-    __slots__ = ("_disk", "path")
+    __slots__ = ("_disk", "_writing", "path")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
+        self._writing = threading.Lock()
         self.path = path
 
     def read(self) -> dict[TopicPartition, Offset]:
@@ -84,4 +86,6 @@ class OffsetCheckpoint:
             OSError: the disk failed; the old file is intact.
         """
         lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
-        self._disk.replace(self.path, encode_lines(lines), sync=True)
+        with self._writing:
+            # A thread's periodic checkpoint and a truncation on the loop would share the temporary file.
+            self._disk.replace(self.path, encode_lines(lines), sync=True)

@@ -10,10 +10,9 @@ from typing import Final, NamedTuple
 
 from storage import names
 from storage.batch_scan import scan_headers
-from storage.disk import Disk, DiskFile
-from storage.offset_index import OffsetIndex
-from storage.time_index import TimeIndex, TimestampOffset
-from storage.transaction_index import TransactionIndex
+from storage.disk import Disk
+from storage.segment_files import SegmentFiles
+from storage.time_index import TimestampOffset
 from wire.records.batch import MAGIC, BatchHeader
 from wire.records.errors import CorruptRecordError
 from wire.types import NO_LEADER_EPOCH, NO_TIMESTAMP, LeaderEpoch, Offset, WallMs
@@ -38,7 +37,7 @@ class SegmentEnd(NamedTuple):
     leader_epoch: LeaderEpoch
 
 
-class Segment:
+class Segment(SegmentFiles):
     """One segment of a log.
 
     Attributes:
@@ -53,21 +52,13 @@ class Segment:
 
     __slots__ = (
         "_bytes_since_index",
-        "_disk",
-        "_file",
         "_max_timestamp",
         "_max_timestamp_offset",
         "_rolling_timestamp",
-        "_suffix",
-        "base_offset",
         "created_ms",
-        "directory",
         "indexes_checked",
-        "offset_index",
         "roll_jitter_ms",
         "size",
-        "time_index",
-        "transaction_index",
     )
 
     def __init__(
@@ -86,51 +77,18 @@ class Segment:
         Raises:
             OSError: the disk failed, or there is no such .log.
         """
-        self._disk = disk
-        self.directory = directory
-        self.base_offset = base_offset
-        self._suffix = suffix
+        super().__init__(disk, directory, base_offset, suffix=suffix, new=new)
         self.created_ms = created_ms
         self.roll_jitter_ms = roll_jitter_ms
         self.indexes_checked = new
-        self.offset_index = OffsetIndex(disk, self.path(names.INDEX), base_offset, new=new)
-        self.time_index = TimeIndex(disk, self.path(names.TIME_INDEX), base_offset, new=new)
-        self.transaction_index = TransactionIndex(
-            disk, self.path(names.TRANSACTION_INDEX), base_offset, new=new
-        )
         self._bytes_since_index = 0
         self._max_timestamp = NO_TIMESTAMP if new else _UNKNOWN
         self._max_timestamp_offset = base_offset
         self._rolling_timestamp = NO_TIMESTAMP if new else _UNKNOWN
-        self._file: DiskFile | None = None
-        if new:
-            self._file = disk.open(self.path(names.LOG), create=True)
-            self.size = 0
-        else:
-            self.size = self.file.size()
+        self.size = 0 if new else self.file.size()
 
     def __repr__(self) -> str:
         return f"Segment(base_offset={self.base_offset}, size={self.size})"
-
-    def path(self, suffix: str) -> str:
-        """Give the path of one of the segment's files."""
-        return f"{self.directory}/{self.base_offset:020d}{suffix}{self._suffix}"
-
-    @property
-    def file(self) -> DiskFile:
-        """The .log, opened where it is not.
-
-        Raises:
-            OSError: it cannot be opened.
-        """
-        if self._file is None:
-            self._file = self._disk.open(self.path(names.LOG))
-        return self._file
-
-    @property
-    def modified_ms(self) -> WallMs:
-        """When the .log was last written to."""
-        return WallMs(self._disk.modified_ms(self.path(names.LOG)))
 
     @property
     def max_timestamp(self) -> TimestampOffset:
@@ -427,58 +385,3 @@ class Segment:
         self.offset_index.entries.close()
         self.time_index.entries.close()
         return True
-
-    def sync(self, *, with_indexes: bool) -> None:
-        """Make the segment survive power loss; a segment that is still written to needs no indexes for it.
-
-        Raises:
-            OSError: the disk failed; the caller must not try again.
-        """
-        self.file.sync()
-        if with_indexes:
-            for suffix in (names.INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX):
-                self._sync_file(self.path(suffix))
-
-    def _sync_file(self, path: str) -> None:
-        # Not through the indexes' own files: this may run in a thread while the loop uses those.
-        try:
-            file = self._disk.open(path)
-        except FileNotFoundError:
-            return
-        try:
-            file.sync()
-        finally:
-            file.close()
-
-    def close(self) -> None:
-        """Give the descriptors back. A reader that holds the .log keeps it open."""
-        self._file = None
-        for index in (self.offset_index, self.time_index, self.transaction_index):
-            index.entries.close()
-
-    def rename(self, old_suffix: str, new_suffix: str) -> list[str]:
-        """Change what follows the files' names (`.deleted`, `.cleaned`, `.swap`), and give the new paths of
-        those that exist.
-
-        Raises:
-            OSError: the disk failed; some may have their new names.
-        """
-        paths = []
-        for suffix in names.SEGMENT_SUFFIXES:
-            old = f"{self.directory}/{self.base_offset:020d}{suffix}{old_suffix}"
-            new = f"{self.directory}/{self.base_offset:020d}{suffix}{new_suffix}"
-            try:
-                self._disk.rename(old, new)
-            except FileNotFoundError:
-                continue
-            paths.append(new)
-        self.moved_to(self.directory, new_suffix)
-        return paths
-
-    def moved_to(self, directory: str, suffix: str = "") -> None:
-        """Note that the files have other names now."""
-        self.directory = directory
-        self._suffix = suffix
-        self.offset_index.entries.path = self.path(names.INDEX)
-        self.time_index.entries.path = self.path(names.TIME_INDEX)
-        self.transaction_index.entries.path = self.path(names.TRANSACTION_INDEX)
