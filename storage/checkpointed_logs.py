@@ -38,7 +38,7 @@ class CheckpointedLogs:
 
     def logs_in(self, home: LogDirectory) -> list[Log]:
         """Give the logs of one directory."""
-        return [log for log in self._logs.values() if log.home is home]
+        return [log for log in self.all_logs() if log.home is home]
 
     @property
     def offline_directories(self) -> list[LogDirectory]:
@@ -58,7 +58,7 @@ class CheckpointedLogs:
         if len(online) == 1:
             return online[0]
         counts = dict.fromkeys((home.path for home in online), 0)
-        for log in self._logs.values():
+        for log in self.all_logs():
             if log.home.path in counts:
                 counts[log.home.path] += 1
         return min(online, key=lambda home: counts[home.path])
