@@ -34,7 +34,6 @@ from cluster.membership import Membership
 from cluster.metrics.catalogue import BrokerMetrics
 from cluster.network.management import ManagementServer
 from cluster.probes import add_probes
-from cluster.probes import add_probes
 from cluster.process_limits import set_process_limits
 from cluster.stop_reasons import BrokerStopError, ExitCode, stop_reason
 from cluster.zookeeper.broker_store import BrokerStore
@@ -213,7 +212,6 @@ class Broker:
                 random=Random(),
             )
         )
-        add_probes(self.metrics, parts)
         add_probes(self.metrics, parts)
         self._live.on_unclean_election = parts.context.controller.unclean_election_enabled
         parts.listeners.bind()

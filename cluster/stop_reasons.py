@@ -10,6 +10,7 @@ from cluster.configuration.errors import ConfigError
 from cluster.controller.controller import KraftControllerError
 from cluster.network.listener import ListenError
 from cluster.replication.role_changes import KraftControllerError as KraftOrderError
+from cluster.replication.upkeep import AllDirectoriesFailedError
 from cluster.zookeeper.client import NoAuthError, ZooKeeperError
 from cluster.zookeeper.registration import BrokerIdTakenError
 from storage.errors import DirectoryLockedError, InconsistentDirectoryError, StorageError
@@ -74,7 +75,7 @@ def _reason(error: BaseException) -> BrokerStopError | None:
             code = ExitCode.DIRECTORY_LOCKED
         case InconsistentDirectoryError():
             code = ExitCode.FOREIGN_DIRECTORY
-        case StorageError():
+        case StorageError() | AllDirectoriesFailedError():
             code = ExitCode.DISK
         case BrokerIdTakenError():
             code = ExitCode.BROKER_ID_TAKEN
