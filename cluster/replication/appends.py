@@ -113,8 +113,24 @@ class Appends:
             partition.appended(moment)
         if required_acks == ACKS_ALL and appended:
             self._await_replicas(appended, results, timeout_ms, on_done)
+        elif required_acks and not all(partition.is_flushed(end) for partition, end in appended):
+            self._await_flush(appended, results, timeout_ms, on_done)
         else:
             on_done(results)
+
+    def _await_flush(
+        self,
+        appended: list[tuple[Partition, Offset]],
+        results: ProduceResults,
+        timeout_ms: int,
+        on_done: OnProduced,
+    ) -> None:
+        produce = DelayedProduce(results, on_done, self._timer)
+        for partition, required in appended:
+            if not partition.is_flushed(required):
+                produce.wait_for(partition.topic_partition)
+                partition.waiters.await_flush(required, produce)
+        self._timer.add(produce, timeout_ms)
 
     def _await_replicas(
         self,

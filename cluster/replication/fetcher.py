@@ -12,7 +12,7 @@ Rules of this file:
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -78,6 +78,7 @@ class FetcherSurroundings:
         connect: Gives a channel to a broker, or None while its address is not known.
         failed: Partitions that were given up, and why.
         bytes_in: Counts the bytes that were appended.
+        flush: Where ``log.flush.on.ack`` is set, puts logs on disk before the next fetch acknowledges them.
     """
 
     broker_id: BrokerId
@@ -88,6 +89,7 @@ class FetcherSurroundings:
     connect: Callable[[BrokerId, int], BrokerChannel | None]
     failed: dict[TopicPartition, str]
     bytes_in: Counter
+    flush: "Callable[[Iterable[Log]], Awaitable[None]] | None" = None
 
 
 class Fetcher:
@@ -117,6 +119,7 @@ class Fetcher:
         self._backoff_s = FIRST_BACKOFF_S
         self._delayed: dict[TopicPartition, FetchState] = {}
         self._out_of_range: dict[TopicPartition, FetchState] = {}
+        self._appended: dict[Log, None] = {}
         self._channel: BrokerChannel | None = None
         self._news = trio.Event()
 
@@ -180,6 +183,9 @@ class Fetcher:
             response = await self._fetch(channel, ready)
             if response is not None:
                 await self._apply(response)
+                if self._appended and around.flush is not None:
+                    await around.flush(self._appended)
+                self._appended.clear()
             await self._find_places(channel)
         except (ConnectionFailedError, RemoteProtocolError) as error:
             logger.warning("fetching from broker %d failed: %s", self.leader_id, error)
@@ -331,6 +337,7 @@ class Fetcher:
             result = log.append_as_follower(records)
         if result.last_offset >= 0:
             self._around.bytes_in.value += result.size
+            self._appended[log] = None
             state.moved_to(log.log_end_offset, log.leader_epochs.latest)
             state.backoff_s = FIRST_BACKOFF_S
             self._changed[state.topic_partition] = None

@@ -66,6 +66,8 @@ class PartitionSurroundings:
         lag_time_max_s: How long a follower may be behind and stay in sync, ``replica.lag.time.max.ms`` in seconds.
         metrics: What the data path counts into.
         submit_isr_change: Takes a partition that has just proposed an ISR change.
+        group_flush: Where ``log.flush.on.ack`` is set, takes a partition that has appended, and calls its
+            `flushed` when that is on disk. None where acknowledgements do not wait for the disk.
         wake_follower: Has a follower's parked fetches answered, so that it asks for partitions it does not fetch yet.
     """
 
@@ -75,6 +77,7 @@ class PartitionSurroundings:
     metrics: BrokerMetrics
     submit_isr_change: "Callable[[Partition], None]"
     wake_follower: Callable[[BrokerId], None]
+    group_flush: "Callable[[Partition], None] | None" = None
 
 
 _NO_LEADERSHIP = CommittedIsr(
@@ -204,6 +207,8 @@ class Partition:
         self.log = self.leader_log = log
         if is_new_epoch:
             self.waiters.fire_epoch_changed()
+        if self._around.group_flush is not None:
+            self._around.group_flush(self)
         if self._advance_high_watermark(log, now):
             self.waiters.fire_high_watermark(log.high_watermark, self._ack_error())
         return is_new_leader
@@ -293,11 +298,27 @@ class Partition:
         if log is None:
             return
         self.waiters.fire_log_end()
+        if self._around.group_flush is not None:
+            self._around.group_flush(self)
         if self._unheard:
             for follower in tuple(self._unheard):
                 self._around.wake_follower(follower)
         if self._advance_high_watermark(log, now):
             self.waiters.fire_high_watermark(log.high_watermark, self._ack_error())
+
+    def flushed(self, now: MonotonicSeconds) -> None:
+        """Acknowledge what is on disk now: the leader counts for the high watermark as far as it has flushed."""
+        log = self.leader_log
+        if log is None:
+            return
+        self.waiters.fire_flushed(log.recovery_point)
+        if self._advance_high_watermark(log, now):
+            self.waiters.fire_high_watermark(log.high_watermark, self._ack_error())
+
+    def is_flushed(self, required: Offset) -> bool:
+        """Whether an acknowledgement of everything below ``required`` need not wait for the disk."""
+        log = self.leader_log
+        return self._around.group_flush is None or (log is not None and log.recovery_point >= required)
 
     def follower(self, broker_id: BrokerId, current_leader_epoch: int) -> RemoteReplica:
         """Give the state of the follower that fetches.
@@ -360,12 +381,13 @@ class Partition:
         return self._ack_error() if log.high_watermark >= required else None
 
     def _advance_high_watermark(self, log: "Log", now: MonotonicSeconds) -> bool:
-        isr = self.isr
+        isr, around = self.isr, self._around
         if len(isr.isr) < min(log.config.min_insync_replicas, len(self.remotes) + 1):
             return False
         end = watermark = log.log_end_offset
+        if around.group_flush is not None:
+            watermark = min(watermark, log.recovery_point)
         maximal = isr.maximal_isr
-        around = self._around
         for remote in self.remotes.values():
             if remote.log_end_offset < watermark and (
                 remote.broker_id in maximal

@@ -16,6 +16,7 @@ from cluster.replication.fetch_session_cache import FetchSessionCache
 from cluster.replication.fetcher import FetcherSurroundings
 from cluster.replication.fetchers import Fetchers
 from cluster.replication.fetches import Fetches
+from cluster.replication.group_flush import GroupFlush
 from cluster.replication.hosted_partitions import HostedPartitions
 from cluster.replication.isr_changes import IsrChanges, IsrStore
 from cluster.replication.partition import Partition, PartitionSurroundings
@@ -124,6 +125,7 @@ class Replicas:
             config.inter_broker_listener_name or config.security_inter_broker_protocol
         )
         self.hosted = HostedPartitions(metadata)
+        self._group_flush = GroupFlush(clock, means.offload)
         self.isr_changes = IsrChanges(means.zookeeper, clock, means.metrics)
         self.fetches = Fetches(
             self.hosted.find,
@@ -143,6 +145,7 @@ class Replicas:
             metrics=means.metrics,
             submit_isr_change=self.isr_changes.submit,
             wake_follower=self.fetches.wake_follower,
+            group_flush=self._group_flush.submit if config.log_flush_on_ack else None,
         )
         self._appends = Appends(self.hosted, clock, timer)
         self.fetchers = Fetchers(
@@ -155,6 +158,7 @@ class Replicas:
                 connect=self._connect,
                 failed={},
                 bytes_in=means.metrics.replication_bytes_in.only,
+                flush=self._group_flush.flush if config.log_flush_on_ack else None,
             )
         )
         self.roles = RoleChanges(
@@ -201,6 +205,7 @@ class Replicas:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.fetchers.run, name="fetchers")
                 nursery.start_soon(self.isr_changes.run, name="ISR changes")
+                nursery.start_soon(self._group_flush.run, name="flushing before acknowledging")
                 nursery.start_soon(self.upkeep.run, self.roles.populated, name="replica upkeep")
         finally:
             if self.roles.populated.is_set():

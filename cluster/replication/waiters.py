@@ -1,7 +1,8 @@
 """Who waits at one partition, and the direct calls that end the waiting.
 
-Four things are waited for: the log's end (followers' fetches), the high watermark (consumers' fetches), an offset
-below the high watermark (produces with acks=all), and the low watermark (DeleteRecords).
+What is waited for: the log's end (followers' fetches), the high watermark (consumers' fetches), an offset
+below the high watermark (produces with acks=all), an offset that is on disk (acks=1 with
+``log.flush.on.ack``), and the low watermark (DeleteRecords).
 
 - Fetches are registered once per news: firing empties the register, and whoever still waits registers again. So a
   session that nobody asks for any more costs one call, not one per append.
@@ -49,13 +50,14 @@ class OffsetWaiter(Protocol):
 class Waiters:
     """The registers of one partition."""
 
-    __slots__ = ("_acks", "_log_end", "_low", "_watermark", "topic_partition")
+    __slots__ = ("_acks", "_flushes", "_log_end", "_low", "_watermark", "topic_partition")
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
         self._log_end: dict[FetchWaiter, None] = {}
         self._watermark: dict[FetchWaiter, None] = {}
         self._acks: deque[tuple[Offset, OffsetWaiter]] | None = None
+        self._flushes: deque[tuple[Offset, OffsetWaiter]] | None = None
         self._low: list[tuple[Offset, OffsetWaiter]] = []
 
     @property
@@ -91,6 +93,12 @@ class Waiters:
             acks.popleft()
         acks.append((required, waiter))
 
+    def await_flush(self, required: Offset, waiter: OffsetWaiter) -> None:
+        """Have ``waiter`` settled once everything below ``required`` is on disk."""
+        if self._flushes is None:
+            self._flushes = deque()
+        self._flushes.append((required, waiter))
+
     def await_low_watermark(self, required: Offset, waiter: OffsetWaiter) -> None:
         """Have ``waiter`` settled once the low watermark has reached ``required``."""
         self._low = [entry for entry in self._low if not entry[1].is_complete]
@@ -117,6 +125,12 @@ class Waiters:
             for waiter in waiters:
                 waiter.watermark_moved()
 
+    def fire_flushed(self, flushed_to: Offset) -> None:
+        """More of the log is on disk."""
+        flushes = self._flushes
+        while flushes and flushes[0][0] <= flushed_to:
+            flushes.popleft()[1].settle(self.topic_partition, Error.NONE)
+
     def fire_low_watermark(self, low_watermark: Offset) -> None:
         """The low watermark may have moved."""
         reached = [waiter for required, waiter in self._low if required <= low_watermark]
@@ -134,7 +148,8 @@ class Waiters:
     def fire_role_changed(self, error: Error) -> None:
         """This broker leads no more: whoever waits for replicas gets ``error``, fetches are told."""
         acks, self._acks = self._acks, None
+        flushes, self._flushes = self._flushes, None
         low, self._low = self._low, []
-        for _, waiter in (*(acks or ()), *low):
+        for _, waiter in (*(acks or ()), *(flushes or ()), *low):
             waiter.settle(self.topic_partition, error)
         self.fire_epoch_changed()
