@@ -41,6 +41,8 @@ def decode_lines(data: bytes) -> list[list[str]]:
         raise MalformedCheckpointError("not text") from error
     if not lines:
         return []
+    if not data.endswith(b"\n"):
+        raise MalformedCheckpointError("cut off")  # the last number might read as a smaller one
     if lines[0] != _VERSION:
         raise MalformedCheckpointError(f"version {lines[0]!r}, expected {_VERSION}")
     entries = lines[2:]

@@ -214,7 +214,7 @@ class Log(TrimmableLog):
                     break
                 check_checksum(view, position, header)
                 # Of an old wrapper message only the last offset is known.
-                if header.base_offset < expected:
+                if header.base_offset < expected or header.last_offset_delta < 0:
                     raise UnexpectedAppendOffsetError(
                         f"an append to {self.topic_partition} begins at offset {header.base_offset}, "
                         f"below the next offset {expected}",
