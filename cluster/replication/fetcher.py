@@ -20,18 +20,13 @@ import trio
 
 from cluster.metrics.registry import Counter
 from cluster.network.broker_client import BrokerChannel, ConnectionFailedError
+from cluster.replication.fetch_place import LeaderOffsets, find_place
 from cluster.replication.fetch_state import FIRST_BACKOFF_S, FetchState, truncation_offset
 from cluster.replication.follower_session import FollowerSession
 from cluster.replication.protocol_versions import FETCH_BY_NAME, InterBrokerVersions
 from storage.errors import CorruptBatchError, LogError, UnexpectedAppendOffsetError
 from wire.errors import ApiError, Error, RemoteProtocolError
 from wire.messages.fetch import FetchRequest, FetchResponse, PartitionData, ReplicaState
-from wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
 from wire.types import (
     BrokerEpoch,
     BrokerId,
@@ -40,7 +35,6 @@ from wire.types import (
     Offset,
     TopicId,
     TopicPartition,
-    WallMs,
 )
 
 if TYPE_CHECKING:
@@ -50,8 +44,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LATEST: Final = WallMs(-1)
-EARLIEST: Final = WallMs(-2)
+_FENCED: Final = "the leader is in a newer epoch; waiting for the controller's word"
 _PARTITIONS_BEFORE_YIELD: Final = 64
 _RETRIED: Final = frozenset(
     {
@@ -292,7 +285,7 @@ class Fetcher:
         elif error is Error.OFFSET_OUT_OF_RANGE:
             self._out_of_range[topic_partition] = state
         elif error is Error.FENCED_LEADER_EPOCH:
-            self._give_up(state, "the leader is in a newer epoch; waiting for the controller's word")
+            self._give_up(state, _FENCED)
         else:
             log = logger.debug if error in _RETRIED else logger.warning
             log("fetching %s from broker %d: %s", topic_partition, self.leader_id, error.name)
@@ -375,68 +368,24 @@ class Fetcher:
 
     async def _find_places(self, channel: BrokerChannel) -> None:
         """Find out where to go on for partitions whose offset the leader does not have."""
+        around = self._around
         while self._out_of_range:
             topic_partition, state = self._out_of_range.popitem()
             try:
-                latest = await self._ask_offset(channel, state, LATEST)
-                log = self._still(topic_partition, state)
-                if log is None:
-                    continue
-                if latest < log.log_end_offset:
-                    # An unclean election: what the leader lacks was never committed by it, so it goes here too.
-                    logger.warning("truncating %s to the leader's end %d", topic_partition, latest)
-                    log.truncate_suffix(latest)
-                    state.partition.truncated()
-                else:
-                    earliest = await self._ask_offset(channel, state, EARLIEST)
-                    log = self._still(topic_partition, state)
-                    if log is None:
-                        continue
-                    if earliest > log.log_end_offset:
-                        logger.warning(
-                            "%s starts anew at the leader's start %d, beyond its end",
-                            topic_partition,
-                            earliest,
-                        )
-                        log.truncate_fully_and_start_at(earliest)
-                        state.partition.truncated()
-                state.moved_to(log.log_end_offset, log.leader_epochs.latest)
-                self._changed[topic_partition] = None
+                found = await find_place(
+                    LeaderOffsets(channel, around.broker_id, around.versions.list_offsets),
+                    state,
+                    lambda key=topic_partition, asked=state: self.states.get(key) is asked,  # type: ignore[misc]
+                )
+                if found:
+                    self._changed[topic_partition] = None
             except ApiError as error:
                 if error.error is Error.FENCED_LEADER_EPOCH:
-                    self._give_up(state, "the leader is in a newer epoch; waiting for the controller's word")
+                    self._give_up(state, _FENCED)
                 else:
                     self._delay(state)
             except LogError as error:
                 self._give_up(state, str(error))
-
-    def _still(self, topic_partition: TopicPartition, state: FetchState) -> "Log | None":
-        return state.partition.log if self.states.get(topic_partition) is state else None
-
-    async def _ask_offset(self, channel: BrokerChannel, state: FetchState, timestamp: WallMs) -> Offset:
-        topic, partition = state.topic_partition
-        request = ListOffsetsRequest(
-            replica_id=self._around.broker_id,
-            topics=[
-                ListOffsetsTopic(
-                    name=topic,
-                    partitions=[
-                        ListOffsetsPartition(
-                            partition_index=partition,
-                            current_leader_epoch=state.leader_epoch,
-                            timestamp=timestamp,
-                        )
-                    ],
-                )
-            ],
-        )
-        response: ListOffsetsResponse = await channel.request(request, self._around.versions.list_offsets)
-        for answer in response.topics:
-            for found in answer.partitions:
-                if found.error_code:
-                    raise ApiError(Error.from_code(found.error_code))
-                return found.offset
-        raise RemoteProtocolError("ListOffsets answered nothing")
 
     # Errors
 

@@ -4,17 +4,14 @@ Rules of this file:
 
 - Nothing here awaits. An ISR change is *proposed*: the partition enters a pending state and hands itself to
   ``submit_isr_change``; the outcome comes back through `isr_committed`, `isr_refused` or `isr_superseded`.
-- The high watermark is the smallest log end among the *maximal* ISR and those live replicas outside of it that are
-  caught up (so that one which is about to join is not outrun). It stands still while the ISR is smaller than
-  ``min.insync.replicas``, whatever the acks (KAFKA-15583), and never falls on a leader.
+- The rules of the high watermark and of who is in sync stand in `cluster.replication.in_sync`.
 - State changes first, waiters are called after: a waiter may append again from within its callback.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cluster.metrics.catalogue import BrokerMetrics
+from cluster.replication.in_sync import advance_high_watermark, effective_min_isr, leadership_in, out_of_sync
+from cluster.replication.partition_surroundings import PartitionSurroundings
 from cluster.replication.remote_replica import RemoteReplica
 from cluster.replication.topic_traffic import TopicTraffic
 from cluster.replication.waiters import Waiters
@@ -38,7 +35,6 @@ from wire.types import (
     NO_LEADER_EPOCH,
     NO_TOPIC_ID,
     BrokerId,
-    ControllerEpoch,
     LeaderEpoch,
     MonotonicSeconds,
     Offset,
@@ -49,35 +45,10 @@ from wire.types import (
 )
 
 if TYPE_CHECKING:
-    from cluster.replication.metadata_cache import MetadataCache
     from storage.log import AppendOrigin, AppendResult, Log
     from wire.messages.leader_and_isr import LeaderAndIsrPartitionState
 
 ACKS_ALL = -1
-
-
-@dataclass(slots=True, eq=False)
-class PartitionSurroundings:
-    """What every partition of one broker shares.
-
-    Attributes:
-        broker_id: This broker.
-        metadata: Tells which brokers are live.
-        lag_time_max_s: How long a follower may be behind and stay in sync, ``replica.lag.time.max.ms`` in seconds.
-        metrics: What the data path counts into.
-        submit_isr_change: Takes a partition that has just proposed an ISR change.
-        group_flush: Where ``log.flush.on.ack`` is set, takes a partition that has appended, and calls its
-            `flushed` when that is on disk. None where acknowledgements do not wait for the disk.
-        wake_follower: Has a follower's parked fetches answered, so that it asks for partitions it does not fetch yet.
-    """
-
-    broker_id: BrokerId
-    metadata: "MetadataCache"
-    lag_time_max_s: float
-    metrics: BrokerMetrics
-    submit_isr_change: "Callable[[Partition], None]"
-    wake_follower: Callable[[BrokerId], None]
-    group_flush: "Callable[[Partition], None] | None" = None
 
 
 _NO_LEADERSHIP = CommittedIsr(
@@ -202,7 +173,7 @@ class Partition:
             self.leader_epoch = LeaderEpoch(state.leader_epoch)
             self.epoch_start = start
             self._unheard = set(followers)
-        self.isr = step(self.isr, LeadershipReceived(_leadership_of(state, state.isr)))
+        self.isr = step(self.isr, LeadershipReceived(leadership_in(state, state.isr)))
         self.leader_id = self._around.broker_id
         self.log = self.leader_log = log
         if is_new_epoch:
@@ -226,7 +197,7 @@ class Partition:
         self.leader_id = BrokerId(state.leader)
         self.leader_epoch = LeaderEpoch(state.leader_epoch)
         self.epoch_start = None
-        self.isr = step(self.isr, LeadershipReceived(_leadership_of(state, ())))
+        self.isr = step(self.isr, LeadershipReceived(leadership_in(state, ())))
         self.remotes = {}
         self._unheard = set()
         self.leader_log = None
@@ -364,7 +335,7 @@ class Partition:
     # High and low watermark
 
     def _min_isr(self, log: "Log") -> int:
-        return min(log.config.min_insync_replicas, len(self.remotes) + 1)
+        return effective_min_isr(log, self.remotes)
 
     def _ack_error(self) -> Error:
         """What acks=all is told about records that all of the ISR has: whether that was enough of them."""
@@ -381,23 +352,7 @@ class Partition:
         return self._ack_error() if log.high_watermark >= required else None
 
     def _advance_high_watermark(self, log: "Log", now: MonotonicSeconds) -> bool:
-        isr, around = self.isr, self._around
-        if len(isr.isr) < min(log.config.min_insync_replicas, len(self.remotes) + 1):
-            return False
-        end = watermark = log.log_end_offset
-        if around.group_flush is not None:
-            watermark = min(watermark, log.recovery_point)
-        maximal = isr.maximal_isr
-        for remote in self.remotes.values():
-            if remote.log_end_offset < watermark and (
-                remote.broker_id in maximal
-                or (
-                    remote.is_caught_up(end, now, around.lag_time_max_s)
-                    and around.metadata.is_alive(remote.broker_id)
-                )
-            ):
-                watermark = remote.log_end_offset
-        return log.advance_high_watermark(watermark)
+        return advance_high_watermark(log, self.isr, self.remotes, self._around, now)
 
     def low_watermark(self) -> Offset:
         """Give the smallest log start among the live replicas: below it the records are gone everywhere.
@@ -432,13 +387,7 @@ class Partition:
         log = self.leader_log
         if log is None or self.isr.is_pending:
             return frozenset()
-        end, lag = log.log_end_offset, self._around.lag_time_max_s
-        return frozenset(
-            member
-            for member in self.isr.isr
-            if member != self._around.broker_id
-            and not ((remote := self.remotes.get(member)) and remote.is_caught_up(end, now, lag))
-        )
+        return out_of_sync(log, self.isr, self.remotes, self._around, now)
 
     def maybe_shrink(self, now: MonotonicSeconds) -> frozenset[BrokerId]:
         """Propose an ISR without those that are out of sync, and give them."""
@@ -489,13 +438,3 @@ class Partition:
     def __repr__(self) -> str:
         role = "leader" if self.is_leader else f"follower of {self.leader_id}"
         return f"Partition({self.topic_partition}, {role}, epoch={self.leader_epoch}, isr={self.isr})"
-
-
-def _leadership_of(state: "LeaderAndIsrPartitionState", isr: Sequence[int]) -> PartitionLeadership:
-    return PartitionLeadership(
-        BrokerId(state.leader),
-        LeaderEpoch(state.leader_epoch),
-        tuple(BrokerId(member) for member in isr),
-        ControllerEpoch(state.controller_epoch),
-        ZkVersion(state.partition_epoch),
-    )

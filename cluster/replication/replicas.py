@@ -19,7 +19,8 @@ from cluster.replication.fetches import Fetches
 from cluster.replication.group_flush import GroupFlush
 from cluster.replication.hosted_partitions import HostedPartitions
 from cluster.replication.isr_changes import IsrChanges, IsrStore
-from cluster.replication.partition import Partition, PartitionSurroundings
+from cluster.replication.partition import Partition
+from cluster.replication.partition_surroundings import PartitionSurroundings
 from cluster.replication.protocol_versions import inter_broker_versions
 from cluster.replication.record_deletions import OnDeleted, delete_records
 from cluster.replication.replica_selector import replica_selector
@@ -185,6 +186,11 @@ class Replicas:
             config,
             means.offload,
         )
+        config.on_change(self._settings_changed)
+
+    def _settings_changed(self, names: frozenset[str]) -> None:
+        if "num.replica.fetchers" in names:
+            self.fetchers.resize()
 
     @property
     def broker_epoch(self) -> BrokerEpoch:

@@ -22,16 +22,13 @@ import trio
 from cluster.replication.fetchers import Fetchers
 from cluster.replication.fetches import Fetches
 from cluster.replication.hosted_partitions import HostedPartitions
-from cluster.replication.partition import Partition, PartitionSurroundings
-from storage.errors import InconsistentTopicIdError, LogError, StorageError
+from cluster.replication.partition import Partition
+from cluster.replication.partition_surroundings import PartitionSurroundings
+from cluster.replication.replica_logs import ReplicaLogs
+from cluster.replication.role_orders import RoleOrder, answer_to, orders_in, stops_in
+from storage.errors import LogError, StorageError
 from wire.errors import Error
-from wire.messages.leader_and_isr import (
-    LeaderAndIsrPartitionError,
-    LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    LeaderAndIsrTopicError,
-)
+from wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from wire.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
 from wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from wire.types import (
@@ -59,10 +56,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SLICE: Final = 64
-"""Partitions that change between two turns of the loop, and logs made in one thread call."""
-TOPIC_IDS_SINCE: Final = 5
-"""The version from which LeaderAndIsr is answered by topic id."""
-
+"""Partitions that change between two turns of the loop."""
 Changed = Sequence[tuple[TopicPartition, LeaderEpoch]]
 OnLeadershipChange = Callable[[Changed, Changed], None]
 OnStopped = Callable[[Sequence[tuple[TopicPartition, LeaderEpoch | None]]], None]
@@ -103,16 +97,6 @@ class RoleSurroundings:
 
 
 @dataclass(slots=True, eq=False)
-class _Order:
-    """One partition that a LeaderAndIsr request changes."""
-
-    topic_partition: TopicPartition
-    topic_id: TopicId
-    state: LeaderAndIsrPartitionState
-    log: "Log | None" = None
-
-
-@dataclass(slots=True, eq=False)
 class _Outcome:
     """What became of a LeaderAndIsr request so far."""
 
@@ -139,6 +123,14 @@ class RoleChanges:
 
     def __init__(self, around: RoleSurroundings) -> None:
         self._around = around
+        self._logs = ReplicaLogs(
+            around.partitions.broker_id,
+            around.store,
+            around.hosted,
+            around.high_watermarks,
+            around.log_configs,
+            around.offload,
+        )
         self._lock = trio.Lock()
         self.controller_epoch: ControllerEpoch = NO_CONTROLLER_EPOCH
         self.broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
@@ -161,13 +153,13 @@ class RoleChanges:
             ZooKeeperError: topics' settings cannot be read; no partition has changed.
         """
         async with self._lock:
-            orders = _orders_of(request)
+            orders = orders_in(request)
             error = self._check_sender(
                 request.is_kraft_controller, request.broker_epoch, request.controller_epoch
             )
             if error is not Error.NONE:
                 errors = {order.topic_partition: error for order in orders}
-                return _response(version, error, errors, orders)
+                return answer_to(version, error, errors, orders)
             logger.info(
                 "LeaderAndIsr of controller %d, epoch %d, for %d partitions",
                 request.controller_id,
@@ -176,7 +168,7 @@ class RoleChanges:
             )
             outcome = _Outcome()
             accepted = [order for order in orders if self._accepts(order, outcome)]
-            await self._make_logs(accepted, outcome)
+            await self._logs.provide(accepted, outcome.errors)
             for start in range(0, len(accepted), SLICE):
                 for order in accepted[start : start + SLICE]:
                     if order.log is not None:
@@ -188,7 +180,7 @@ class RoleChanges:
             if outcome.leading or outcome.following:
                 for callback in self.on_leadership_change:
                     callback(outcome.leading, outcome.following)
-            return _response(version, Error.NONE, outcome.errors, orders)
+            return answer_to(version, Error.NONE, outcome.errors, orders)
 
     def _check_sender(self, is_kraft: bool, broker_epoch: BrokerEpoch, epoch: ControllerEpoch) -> Error:
         if is_kraft:
@@ -204,7 +196,7 @@ class RoleChanges:
         self.controller_epoch = epoch
         return Error.NONE
 
-    def _accepts(self, order: _Order, outcome: _Outcome) -> bool:
+    def _accepts(self, order: RoleOrder, outcome: _Outcome) -> bool:
         """Whether an order changes its partition; if not, its answer is in the outcome."""
         around, state, topic_partition = self._around, order.state, order.topic_partition
         errors = outcome.errors
@@ -228,7 +220,7 @@ class RoleChanges:
             logger.warning("%s is ordered here, but assigned to %s", topic_partition, state.replicas)
             errors[topic_partition] = Error.UNKNOWN_TOPIC_OR_PARTITION
             return False
-        if log is None and self._is_lost(order):
+        if log is None and self._logs.is_lost(order):
             logger.error(
                 "%s should be on disk here, since this broker is in its ISR, and is not: it takes no role",
                 topic_partition,
@@ -237,14 +229,6 @@ class RoleChanges:
             return False
         errors[topic_partition] = Error.NONE
         return True
-
-    def _is_lost(self, order: _Order) -> bool:
-        if order.state.is_new:
-            return False
-        # With a directory offline, the log may lie there.
-        return self._around.partitions.broker_id in order.state.isr or bool(
-            self._around.store.offline_directories
-        )
 
     def _fill_in_topic_id(self, partition: Partition, log: "Log", topic_id: TopicId) -> Error:
         try:
@@ -256,64 +240,7 @@ class RoleChanges:
             return failure.kafka_error
         return Error.NONE
 
-    async def _make_logs(self, orders: list[_Order], outcome: _Outcome) -> None:
-        """Find or make the log of each order; those that fail get their error and no log."""
-        around = self._around
-        missing: list[_Order] = []
-        for order in orders:
-            order.log = around.store.get(order.topic_partition)
-            if order.log is None:
-                missing.append(order)
-        if missing:
-            configs = await around.log_configs({order.topic_partition.topic for order in missing})
-            for start in range(0, len(missing), SLICE):
-                some = missing[start : start + SLICE]
-                await around.offload(lambda some=some: self._create(some, configs, outcome))  # type: ignore[misc]
-        for order in orders:
-            if order.log is not None and not self._adopt(order, order.log, outcome):
-                order.log = None
-
-    def _create(self, orders: list[_Order], configs: "Mapping[str, LogConfig]", outcome: _Outcome) -> None:
-        """Make logs, in a thread."""
-        store = self._around.store
-        for order in orders:
-            topic_partition = order.topic_partition
-            try:
-                order.log = store.create(
-                    topic_partition, order.topic_id, configs.get(topic_partition.topic), sync_parent=False
-                )
-            except LogError as failure:
-                logger.error("the log of %s cannot be made: %s", topic_partition, failure)
-                outcome.errors[topic_partition] = failure.kafka_error
-        try:
-            store.sync_directories()
-        except StorageError as failure:
-            for order in orders:
-                if order.log is not None and order.log.home.is_offline:
-                    logger.error("the log of %s cannot be made: %s", order.topic_partition, failure)
-                    outcome.errors[order.topic_partition] = failure.kafka_error
-                    order.log = None
-
-    def _adopt(self, order: _Order, log: "Log", outcome: _Outcome) -> bool:
-        """Take a log into use: its topic id, and at the first time its high watermark."""
-        topic_partition = order.topic_partition
-        try:
-            log.home.check_online()
-            if order.topic_id != NO_TOPIC_ID:
-                log.assign_topic_id(order.topic_id)
-        except InconsistentTopicIdError as failure:
-            outcome.errors[topic_partition] = failure.kafka_error
-            return False
-        except StorageError as failure:
-            outcome.errors[topic_partition] = failure.kafka_error
-            self._around.hosted.offline[topic_partition] = None
-            return False
-        if topic_partition not in self._around.hosted.online:
-            checkpointed = self._around.high_watermarks.pop(topic_partition, Offset(0))
-            log.set_high_watermark(max(checkpointed, log.high_watermark))
-        return True
-
-    def _change_role(self, order: _Order, log: "Log", outcome: _Outcome) -> None:
+    def _change_role(self, order: RoleOrder, log: "Log", outcome: _Outcome) -> None:
         around, topic_partition, state = self._around, order.topic_partition, order.state
         partition = around.hosted.get(topic_partition)
         if partition is None:
@@ -363,7 +290,7 @@ class RoleChanges:
                 return StopReplicaResponse(error_code=int(error))
             errors: dict[TopicPartition, Error] = {}
             deleted: list[tuple[TopicPartition, LeaderEpoch | None]] = []
-            for topic_partition, epoch, delete in _stops_of(request):
+            for topic_partition, epoch, delete in stops_in(request):
                 errors[topic_partition] = self._stop(topic_partition, epoch, delete, deleted)
             for start in range(0, len(deleted), SLICE):
                 some = [topic_partition for topic_partition, _ in deleted[start : start + SLICE]]
@@ -452,59 +379,3 @@ class RoleChanges:
                 for callback in self.on_deleted:
                     callback(deleted)
             return UpdateMetadataResponse()
-
-
-def _orders_of(request: LeaderAndIsrRequest) -> list[_Order]:
-    orders = [
-        _Order(TopicPartition(topic.topic_name, state.partition_index), TopicId(topic.topic_id), state)
-        for topic in request.topic_states
-        for state in topic.partition_states
-    ]
-    orders.extend(
-        _Order(TopicPartition(state.topic_name, state.partition_index), NO_TOPIC_ID, state)
-        for state in request.ungrouped_partition_states
-    )
-    return orders
-
-
-def _stops_of(request: StopReplicaRequest) -> Iterable[tuple[TopicPartition, LeaderEpoch, bool]]:
-    """Give partition, leader epoch and whether to delete, whichever of its three forms the request has."""
-    for topic in request.topic_states:
-        for state in topic.partition_states:
-            key = TopicPartition(topic.topic_name, state.partition_index)
-            yield key, LeaderEpoch(state.leader_epoch), state.delete_partition
-    for grouped in request.topics:
-        for index in grouped.partition_indexes:
-            yield TopicPartition(grouped.name, index), NO_LEADER_EPOCH, request.delete_partitions
-    for one in request.ungrouped_partitions:
-        key = TopicPartition(one.topic_name, one.partition_index)
-        yield key, NO_LEADER_EPOCH, request.delete_partitions
-
-
-def _response(
-    version: int, error: Error, errors: Mapping[TopicPartition, Error], orders: Sequence[_Order]
-) -> LeaderAndIsrResponse:
-    if version < TOPIC_IDS_SINCE:
-        return LeaderAndIsrResponse(
-            error_code=int(error),
-            partition_errors=[
-                LeaderAndIsrPartitionError(
-                    topic_name=key.topic, partition_index=key.partition, error_code=int(code)
-                )
-                for key, code in errors.items()
-            ],
-        )
-    topics: dict[TopicId, list[LeaderAndIsrPartitionError]] = {}
-    for order in orders:
-        key = order.topic_partition
-        if key in errors:
-            topics.setdefault(order.topic_id, []).append(
-                LeaderAndIsrPartitionError(partition_index=key.partition, error_code=int(errors[key]))
-            )
-    return LeaderAndIsrResponse(
-        error_code=int(error),
-        topics=[
-            LeaderAndIsrTopicError(topic_id=topic_id, partition_errors=partition_errors)
-            for topic_id, partition_errors in topics.items()
-        ],
-    )
