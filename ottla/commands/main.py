@@ -14,6 +14,10 @@ _COMMANDS: Final = {
     "broker": ("ottla.commands.broker", "Run one broker in the foreground."),
     "topics": ("ottla.commands.topics", "Create, list, describe, alter and delete topics."),
     "configs": ("ottla.commands.configs", "Show and change settings of topics and brokers."),
+    "reassign-partitions": (
+        "ottla.commands.reassign_partitions",
+        "Move partitions to other brokers, and plan it.",
+    ),
     "elect-leaders": ("ottla.commands.elect_leaders", "Elect preferred or unclean leaders of partitions."),
     "preferred-leader-election": (
         "ottla.commands.preferred_leader_election",

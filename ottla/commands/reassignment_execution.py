@@ -1,0 +1,190 @@
+"""Carrying a reassignment out: checked, throttled, begun, and followed to its end."""
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import trio
+
+from ottla.admin import Admin
+from ottla.commands.console import numbers
+from ottla.commands.failure import CommandError
+from ottla.commands.reassignment_file import as_object, as_text
+from ottla.commands.reassignment_keeper import release_keeper, start_keeper
+from ottla.commands.reassignment_progress import duration_text, follow
+from ottla.commands.reassignment_report import progress_line
+from ottla.commands.reassignment_throttle import DEFAULT_RATE, Throttle, set_rate, set_throttle, throttle_of
+from ottla.placement import Replicas
+from wire.errors import ApiError
+from wire.types import TopicPartition
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from ottla.admin import Reassignment
+
+KEEPER_GRACE_S: Final = 15.0
+"""How long the command waits at its end for the throttle to be taken away."""
+
+Targets = Mapping[TopicPartition, Replicas]
+
+
+async def execute(admin: Admin, targets: Targets, options: Mapping[str, Any]) -> int:
+    """Move partitions.
+
+    Interrupted, it leaves the moves going on, throttled, and their throttle to its keeper.
+
+    Args:
+        admin: The cluster.
+        targets: The replicas that each partition shall have.
+        options: Of the command.
+
+    Returns:
+        The exit code: 0 once every partition has its replicas, or with ``--no-wait`` once all moves have begun.
+
+    Raises:
+        CommandError: a partition or a broker does not exist, or other moves go on.
+        ApiError: the cluster refuses.
+    """
+    ongoing = await admin.list_reassignments()
+    before = await _checked(admin, targets, ongoing, additional=options["additional"])
+    quiet = options["as_json"]
+    if not quiet:
+        click.echo("Current replicas, to be used as --reassignment-json-file for the way back:")
+        click.echo(as_text(before) + "\n")
+    if options["dry_run"]:
+        _tell_dry_run(before, targets, as_json=quiet)
+        return 0
+    rate = DEFAULT_RATE if options["throttle"] is None else options["throttle"]
+    throttle = throttle_of(before, targets, rate) if rate >= 0 else None
+    started_at = trio.current_time()
+    errors, keeper = await _begin(admin, targets, throttle, options)
+    begun = frozenset(partition for partition in targets if errors.get(partition) is None)
+    for partition, error in sorted(errors.items()):
+        if error is not None:
+            click.echo(f"{partition}: {error}", err=True)
+    if throttle is not None and not quiet:
+        click.echo(
+            f"Throttled to {throttle.rate} bytes/s at broker {numbers(throttle.brokers)}, until the moves are over."
+        )
+    if options["no_wait"]:
+        if quiet:
+            click.echo(json.dumps({"begun": len(begun), "failed": len(targets) - len(begun)}))
+        else:
+            click.echo(f"Begun to move {len(begun)} partitions.")
+        return 1 if len(begun) < len(targets) else 0
+    with progress_line(quiet=quiet) as on_progress:
+        await follow(admin, begun, on_progress)
+    cleared = await _wait_for_keeper(keeper)
+    elapsed = trio.current_time() - started_at
+    return await _tell_end(admin, before, targets, elapsed, throttle_left=not cleared, as_json=quiet)
+
+
+async def _checked(
+    admin: Admin,
+    targets: Targets,
+    ongoing: "Mapping[TopicPartition, Reassignment]",
+    *,
+    additional: bool,
+) -> dict[TopicPartition, Replicas]:
+    """Check what is asked for, and give the replicas of the partitions as they are.
+
+    Raises:
+        CommandError: a partition or a broker does not exist, or other moves go on.
+    """
+    if ongoing and not additional:
+        raise CommandError(
+            f"{len(ongoing)} partitions are being moved. --additional moves these besides, or replaces their moves."
+        )
+    known = {
+        TopicPartition(topic.name, partition.partition): partition.replicas
+        for topic in await admin.describe_topics(None)
+        for partition in topic.partitions
+    }
+    missing = sorted(targets.keys() - known.keys())
+    if missing:
+        raise CommandError(f"there is no partition {', '.join(map(str, missing))}")
+    live = (await admin.refresh()).brokers
+    held = {broker for replicas in known.values() for broker in replicas}
+    unknown = sorted({broker for replicas in targets.values() for broker in replicas} - live.keys() - held)
+    if unknown:
+        raise CommandError(f"there is no broker {numbers(unknown)}")
+    return {partition: known[partition] for partition in targets}
+
+
+async def _begin(
+    admin: Admin, targets: Targets, throttle: Throttle | None, options: Mapping[str, Any]
+) -> "tuple[dict[TopicPartition, ApiError | None], subprocess.Popen[bytes] | None]":
+    """Set the throttle and begin the moves, or set the rate of moves that go on already."""
+    keeper = None
+    if throttle is not None:
+        keeper = start_keeper(options["bootstrap_server"], targets.keys(), throttle)
+    try:
+        if throttle is not None:
+            await set_throttle(admin, throttle)
+        elif options["throttle"] is not None and options["throttle"] >= 0:
+            brokers = tuple(sorted({broker for replicas in targets.values() for broker in replicas}))
+            await set_rate(admin, brokers, options["throttle"])
+        return await admin.alter_reassignments(targets), keeper
+    finally:
+        if keeper is not None:
+            release_keeper(keeper)
+
+
+async def _wait_for_keeper(keeper: "subprocess.Popen[bytes] | None") -> bool:
+    """Wait until the throttle has been taken away; False where that takes long, because others still move."""
+    if keeper is None:
+        return True
+    with trio.move_on_after(KEEPER_GRACE_S):
+        return await trio.to_thread.run_sync(keeper.wait, abandon_on_cancel=True) == 0
+    return False
+
+
+def _tell_dry_run(before: Targets, targets: Targets, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"current": as_object(before), "proposed": as_object(targets)}, indent=2))
+        return
+    for partition, replicas in sorted(targets.items()):
+        click.echo(f"{partition}: {numbers(before[partition])} would become {numbers(replicas)}")
+
+
+async def _tell_end(
+    admin: Admin,
+    before: Targets,
+    targets: Targets,
+    elapsed_s: float,
+    *,
+    throttle_left: bool,
+    as_json: bool,
+) -> int:
+    after = {
+        TopicPartition(topic.name, partition.partition): partition.replicas
+        for topic in await admin.describe_topics(None)
+        for partition in topic.partitions
+    }
+    elsewhere = [each for each in sorted(targets) if after.get(each) != targets[each]]
+    if as_json:
+        rows = [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "before": list(before[each]),
+                "target": list(targets[each]),
+                "replicas": list(after.get(each, ())),
+                "done": each not in elsewhere,
+            }
+            for each in sorted(targets)
+        ]
+        click.echo(
+            json.dumps({"partitions": rows, "seconds": round(elapsed_s, 3), "throttle_left": throttle_left})
+        )
+        return 1 if elsewhere else 0
+    for each in elsewhere:
+        click.echo(
+            f"{each} has the replicas {numbers(after.get(each, ()))}, not {numbers(targets[each])}", err=True
+        )
+    click.echo(f"Moved {len(targets) - len(elsewhere)} partitions in {duration_text(elapsed_s)}.")
+    if throttle_left:
+        click.echo("The throttle is taken away when the other moves are over.")
+    return 1 if elsewhere else 0

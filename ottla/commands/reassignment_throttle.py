@@ -1,0 +1,185 @@
+"""Throttles of a reassignment (KIP-73): which replicas, at which brokers, how fast; set, and taken away again.
+
+Sources are throttled as leaders, the new replicas as followers. Lists are appended to and subtracted from, so that
+what others have throttled stays as it was.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ottla.placement import Replicas
+from wire.errors import ApiError, Error
+from wire.types import BrokerId, TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.admin import Admin, ConfigChange, ConfigResource
+
+LEADER_RATE: Final = "leader.replication.throttled.rate"
+FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
+DEFAULT_RATE: Final = 50_000_000
+"""Bytes a second that each broker sends and takes for a reassignment, where the operator names no rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """What a reassignment throttles.
+
+    Attributes:
+        rate: Bytes a second, of each broker and each direction.
+        brokers: The brokers that get the rate.
+        leaders: The entries ``partition:broker`` of each topic's leader list.
+        followers: Those of its follower list.
+    """
+
+    rate: int
+    brokers: tuple[int, ...]
+    leaders: Mapping[str, tuple[str, ...]]
+    followers: Mapping[str, tuple[str, ...]]
+
+    def to_text(self) -> str:
+        """Write it, for `from_text`."""
+        return json.dumps([self.rate, self.brokers, dict(self.leaders), dict(self.followers)])
+
+    @classmethod
+    def from_text(cls, text: str) -> "Throttle":
+        """Read what `to_text` wrote."""
+        rate, brokers, leaders, followers = json.loads(text)
+        return cls(
+            rate,
+            tuple(brokers),
+            {topic: tuple(entries) for topic, entries in leaders.items()},
+            {topic: tuple(entries) for topic, entries in followers.items()},
+        )
+
+
+def throttle_of(
+    before: Mapping[TopicPartition, Replicas], targets: Mapping[TopicPartition, Replicas], rate: int
+) -> Throttle | None:
+    """Give the throttle of a reassignment; None where nothing is copied.
+
+    Args:
+        before: The replicas that each partition has, those that it is being moved to included.
+        targets: Those that it shall have.
+        rate: Bytes a second.
+    """
+    brokers: set[BrokerId] = set()
+    leaders: dict[str, list[str]] = {}
+    followers: dict[str, list[str]] = {}
+    for partition, target in sorted(targets.items()):
+        added = [broker for broker in target if broker not in before[partition]]
+        if not added:
+            continue
+        brokers.update(before[partition], target)
+        number = partition.partition
+        leaders.setdefault(partition.topic, []).extend(f"{number}:{broker}" for broker in before[partition])
+        followers.setdefault(partition.topic, []).extend(f"{number}:{broker}" for broker in added)
+    if not brokers:
+        return None
+    return Throttle(
+        rate,
+        tuple(sorted(brokers)),
+        {topic: tuple(entries) for topic, entries in leaders.items()},
+        {topic: tuple(entries) for topic, entries in followers.items()},
+    )
+
+
+async def set_throttle(admin: "Admin", throttle: Throttle) -> None:
+    """Set a throttle: the replicas first, so that a rate never stands for nothing.
+
+    Raises:
+        ApiError: the cluster refuses; a part may be set, which `clear_throttle` takes away.
+    """
+    from ottla.admin import ConfigOperation
+
+    await admin.alter_configs(_lists(throttle, ConfigOperation.APPEND))
+    await set_rate(admin, throttle.brokers, throttle.rate)
+
+
+async def set_rate(admin: "Admin", brokers: tuple[int, ...], rate: int) -> None:
+    """Have brokers send and take so many bytes a second of what is throttled.
+
+    Raises:
+        ApiError: a broker refuses.
+    """
+    from ottla.admin import ConfigChange, ConfigOperation
+
+    await admin.alter_configs(
+        {
+            _broker(each): [
+                ConfigChange(name, ConfigOperation.SET, str(rate)) for name in (LEADER_RATE, FOLLOWER_RATE)
+            ]
+            for each in brokers
+        }
+    )
+
+
+async def clear_replicas(admin: "Admin", throttle: Throttle) -> None:
+    """Take a throttle's replicas off the lists; those of topics that are gone went with them."""
+    from ottla.admin import ConfigChange, ConfigOperation, ConfigSource
+
+    for resource, changes in _lists(throttle, ConfigOperation.SUBTRACT).items():
+        try:
+            await admin.alter_configs({resource: changes})
+            described = (await admin.describe_configs([resource]))[resource]
+            empty = [
+                ConfigChange(value.name, ConfigOperation.DELETE)
+                for value in described
+                if value.name in (LEADER_REPLICAS, FOLLOWER_REPLICAS)
+                and value.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
+                and not value.value
+            ]
+            if empty:
+                await admin.alter_configs({resource: empty})
+        except ApiError as error:
+            if error.error is not Error.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+
+
+async def clear_rates(admin: "Admin", brokers: tuple[int, ...]) -> list[int]:
+    """Take the rates of brokers away; gives those that do not live, whose rates are left."""
+    from ottla.admin import ConfigChange, ConfigOperation, ConnectError
+
+    unreached = []
+    for broker in brokers:
+        changes = [ConfigChange(name, ConfigOperation.DELETE) for name in (LEADER_RATE, FOLLOWER_RATE)]
+        try:
+            await admin.alter_configs({_broker(broker): changes})
+        except ConnectError:
+            unreached.append(broker)
+    return unreached
+
+
+async def rates(admin: "Admin", brokers: tuple[int, ...]) -> dict[int, dict[str, int]]:
+    """Give the throttle rates that live brokers go by now, by broker and setting."""
+    described = await admin.describe_configs([_broker(broker) for broker in brokers])
+    return {
+        int(resource.name): {
+            value.name: int(value.value or 0)
+            for value in values
+            if value.name in (LEADER_RATE, FOLLOWER_RATE)
+        }
+        for resource, values in described.items()
+    }
+
+
+def _broker(broker_id: int) -> "ConfigResource":
+    from ottla.admin import ConfigResource, ResourceKind
+
+    return ConfigResource(ResourceKind.BROKER, str(broker_id))
+
+
+def _lists(throttle: Throttle, operation: int) -> "dict[ConfigResource, list[ConfigChange]]":
+    from ottla.admin import ConfigChange, ConfigOperation, ConfigResource, ResourceKind
+
+    how = ConfigOperation(operation)
+    return {
+        ConfigResource(ResourceKind.TOPIC, topic): [
+            ConfigChange(LEADER_REPLICAS, how, ",".join(throttle.leaders[topic])),
+            ConfigChange(FOLLOWER_REPLICAS, how, ",".join(throttle.followers[topic])),
+        ]
+        for topic in throttle.leaders
+    }
