@@ -1,7 +1,6 @@
 """The parts of a broker, made of its configuration and put together."""
 
 import logging
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -31,10 +30,9 @@ if TYPE_CHECKING:
     from cluster.configuration.broker_config import BrokerConfig
     from cluster.membership import Membership
     from cluster.metrics.catalogue import BrokerMetrics
+    from cluster.surroundings import Surroundings
     from cluster.zookeeper.broker_store import BrokerStore
     from cluster.zookeeper.client import ZooKeeper
-    from storage.clock import Clock
-    from storage.disk import Disk
     from storage.store import LogStore
     from wire.types import BrokerEpoch, WallMs
 
@@ -54,10 +52,8 @@ class Means:
         logs: The open logs.
         membership: The registration.
         metrics: What is counted.
-        clock: Both clocks.
-        disk: The disk that the logs lie on.
+        around: The world: time, disk, network, chance.
         nursery: Where requests run.
-        random: Where assignments start, and the numbers of fetch sessions.
     """
 
     config: "BrokerConfig"
@@ -68,10 +64,8 @@ class Means:
     logs: "LogStore"
     membership: "Membership"
     metrics: "BrokerMetrics"
-    clock: "Clock"
-    disk: "Disk"
+    around: "Surroundings"
     nursery: trio.Nursery
-    random: random.Random
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,45 +93,46 @@ class Parts:
 
 def assemble(means: Means) -> Parts:
     """Make the parts of a broker; nothing of it runs or listens yet."""
-    config = means.config
+    config, around = means.config, means.around
     metadata = MetadataCache()
     timer = Timer()
-    topic_admin = TopicAdmin(means.store, config, check_topic_config, means.random)
+    topic_admin = TopicAdmin(means.store, config, check_topic_config, around.random)
     replicas = Replicas(
         ReplicaMeans(
             broker_id=config.broker_id,
             store=means.logs,
             metadata=metadata,
             zookeeper=means.store,
-            clock=means.clock,
+            clock=around.clock,
             timer=timer,
             config=config,
             metrics=means.metrics,
-            make_client=lambda endpoint, client_id: _client(config, endpoint.host, endpoint.port, client_id),
-            new_session_id=lambda: means.random.randint(1, 2**31 - 1),
+            make_client=lambda endpoint, client_id: _client(means, endpoint.host, endpoint.port, client_id),
+            new_session_id=lambda: around.random.randint(1, 2**31 - 1),
+            offload=around.offload,
         )
     )
     controller = Controller(
         config.broker_id,
         means.zookeeper,
         ControllerStore(means.zookeeper, config.broker_id),
-        lambda registration: _control_channel(config, means.addresses.inter_broker, registration),
+        lambda registration: _control_channel(means, registration),
         config,
-        means.clock,
+        around.clock,
     )
     context = BrokerContext(
         config=config,
         broker_id=config.broker_id,
         cluster_id=means.cluster_id,
         broker_epoch=means.membership.epoch,
-        clock=means.clock,
-        disk=means.disk,
+        clock=around.clock,
+        disk=around.disk,
         nursery=means.nursery,
         registry=served_apis(),
         metadata=metadata,
         replicas=replicas,
         controller=controller,
-        groups=Groups(config, replicas, metadata, timer, means.clock, means.nursery),
+        groups=Groups(config, replicas, metadata, timer, around.clock, means.nursery),
         zookeeper=means.zookeeper,
         store=means.store,
         topic_admin=topic_admin,
@@ -148,7 +143,7 @@ def assemble(means: Means) -> Parts:
         context,
         _listeners(means, Dispatcher(context)),
         timer,
-        lambda node: _client(config, node.host, node.port, f"broker-{config.broker_id}"),
+        lambda node: _client(means, node.host, node.port, f"broker-{config.broker_id}"),
     )
     means.membership.on_joined(parts.set_broker_epoch)
     config.on_change(lambda changed: _resize_fetchers(replicas, changed))
@@ -222,7 +217,9 @@ def _listeners(means: Means, dispatcher: Dispatcher) -> Listeners:
         receive_buffer=_given_size(config, "socket.receive.buffer.bytes"),
         backlog=config.socket_listen_backlog_size,
     )
-    return Listeners(means.addresses.bound, dispatcher.dispatch, limits=limits, quotas=quotas)
+    return means.around.make_listeners(
+        means.addresses.bound, dispatcher.dispatch, limits=limits, quotas=quotas
+    )
 
 
 def _given_size(config: "BrokerConfig", name: str) -> int | None:
@@ -231,18 +228,21 @@ def _given_size(config: "BrokerConfig", name: str) -> int | None:
     return value if name in config.originals and isinstance(value, int) and value > 0 else None
 
 
-def _client(config: "BrokerConfig", host: str, port: int, client_id: str) -> BrokerClient:
+def _client(means: Means, host: str, port: int, client_id: str) -> BrokerClient:
+    config = means.config
     return BrokerClient(
         host,
         port,
         client_id,
         connect_timeout_s=config.socket_connection_setup_timeout_ms / 1000,
         request_timeout_s=config.replica_socket_timeout_ms / 1000,
+        dial=means.around.dial,
     )
 
 
-def _control_channel(config: "BrokerConfig", listener: str, registration: BrokerRegistration) -> BrokerClient:
+def _control_channel(means: Means, registration: BrokerRegistration) -> BrokerClient:
     """Make the connection on which the controller tells a broker what to do."""
+    config, listener = means.config, means.addresses.inter_broker
     endpoint = registration.endpoint(listener)
     if endpoint is None:
         # It cannot be told anything until it has the listener, which a new registration would show.
@@ -253,4 +253,5 @@ def _control_channel(config: "BrokerConfig", listener: str, registration: Broker
         f"broker-{config.broker_id}-controller",
         connect_timeout_s=config.socket_connection_setup_timeout_ms / 1000,
         request_timeout_s=config.controller_socket_timeout_ms / 1000,
+        dial=means.around.dial,
     )

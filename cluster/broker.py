@@ -36,11 +36,9 @@ from cluster.network.management import ManagementServer
 from cluster.probes import add_probes
 from cluster.process_limits import set_process_limits
 from cluster.stop_reasons import BrokerStopError, ExitCode, stop_reason
+from cluster.surroundings import Surroundings, real_surroundings
 from cluster.zookeeper.broker_store import BrokerStore
 from cluster.zookeeper.config_changes import ConfigChanges
-from cluster.zookeeper.kazoo_client import KazooZooKeeper
-from storage.clock import SystemClock
-from storage.disk import RealDisk
 from storage.loading import LoadProgress
 from storage.meta_properties import read_meta_properties
 from storage.store import LogStore
@@ -79,7 +77,7 @@ def run(config: "BrokerConfig", link: "GuardianLink | None") -> int:
     """
     try:
         set_process_limits()
-        trio.run(Broker(config, link).run, strict_exception_groups=True)
+        trio.run(_run_process, config, link, strict_exception_groups=True)
     except BaseException as failure:  # noqa: BLE001 - the border of the process: each failure is told and coded
         reason = stop_reason(failure)
         if reason is None:
@@ -91,8 +89,40 @@ def run(config: "BrokerConfig", link: "GuardianLink | None") -> int:
     return ExitCode.STOPPED
 
 
+async def _run_process(config: "BrokerConfig", link: "GuardianLink | None") -> None:
+    """Run the one broker of a process: signals stop it, and what it has loaded is left out of collections."""
+    broker = Broker(config, real_surroundings(), link)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(_watch_signals, broker)
+        nursery.start_soon(_freeze_loaded, broker)
+        await broker.run()
+        nursery.cancel_scope.cancel()
+
+
+async def _watch_signals(
+    broker: "Broker", *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        task_status.started()
+        async for number in signals:
+            logger.info("told to stop by %s", signal.Signals(number).name)
+            broker.stop()
+
+
+async def _freeze_loaded(broker: "Broker") -> None:
+    """Take what a broker has loaded out of the garbage collector's sight: it stays, and looking costs time."""
+    await broker.ready.wait()
+    gc.collect()
+    gc.freeze()
+
+
 class Broker:
     """One broker, from its start to its end.
+
+    Args:
+        config: What it goes by.
+        around: The world that it lives in.
+        link: To the guardian that watches over its process, if there is one.
 
     Attributes:
         config: What it goes by.
@@ -102,34 +132,31 @@ class Broker:
         state: What it is doing.
     """
 
-    def __init__(self, config: "BrokerConfig", link: "GuardianLink | None") -> None:
+    def __init__(
+        self, config: "BrokerConfig", around: Surroundings, link: "GuardianLink | None" = None
+    ) -> None:
         self.config = config
         self.metrics = BrokerMetrics()
         self.changes = StateChanges()
         self.ready = trio.Event()
         self.state = State.STARTING
         self._link = link
-        self._clock = SystemClock()
-        self._disk = RealDisk()
+        self._around = around
         self._addresses: Addresses = addresses_of(config)
         self._stopping = trio.Event()
         self._starting_scope = trio.CancelScope()
         self._leaving_scope = trio.CancelScope()
         self._locked = trio.Event()
-        self._zookeeper = KazooZooKeeper(
-            config.zookeeper_connect,
-            config.zookeeper_session_timeout_ms / 1000,
-            self._clock.monotonic,
-            connect_timeout_s=config.zookeeper_connection_timeout_ms / 1000,
-        )
+        self._zookeeper = around.open_session(config)
         self._store = BrokerStore(self._zookeeper)
         self._live = LiveConfiguration(
-            config, self._store, ConfigChanges(self._zookeeper, self._clock.wall_ms)
+            config, self._store, ConfigChanges(self._zookeeper, around.clock.wall_ms)
         )
         self._membership: Membership | None = None
         self._logs: LogStore | None = None
         self._parts: Parts | None = None
         self._load_progress: LoadProgress | None = None
+        self._metrics_port: int | None = None
         self._loop: trio.lowlevel.TrioToken | None = None
 
     async def run(self) -> None:
@@ -139,7 +166,6 @@ class Broker:
         """
         self._loop = trio.lowlevel.current_trio_token()
         async with trio.open_nursery() as outer:
-            await outer.start(self._watch_signals)
             await outer.start(self._zookeeper.run)
             async with trio.open_nursery() as service:
                 with self._starting_scope:
@@ -166,35 +192,34 @@ class Broker:
 
     async def _start(self, service: trio.Nursery) -> None:
         await self._store.create_persistent_paths()
-        cluster_id = await self._store.cluster_id(_new_cluster_id())
+        cluster_id = await self._store.cluster_id(_new_cluster_id(self._around.random))
         await self._settle_broker_id()
         configs = await self._live.load()
         broker_id = self.config.broker_id
         self._set_state(State.RECOVERING)
         service.start_soon(self._serve_management, name="management socket")
-        logs = self._logs = await trio.to_thread.run_sync(
+        # Recovery can be long: a broker that is told to stop meanwhile does it again at its next start.
+        logs = self._logs = await self._around.offload_abandoned(
             partial(
                 LogStore.open,
                 self.config.log_directories,
                 self.config.log_config_defaults(),
                 configs,
-                self._clock,
-                self._disk,
+                self._around.clock,
+                self._around.disk,
                 progress=self._loading,
                 recovery_threads=self.config.num_recovery_threads_per_data_dir,
                 producer_expiration_ms=self.config.producer_id_expiration_ms,
-            ),
-            # Recovery can be long; what it did not finish it does again at the next start.
-            abandon_on_cancel=True,
+            )
         )
         self._locked.set()
         logs.check_identity(cluster_id, broker_id)
         logs.write_identity(cluster_id, broker_id)
         self._live.attach(logs)
         self._set_state(State.STARTING)
-        directory = Path(logs.directories[0].path)
+        directory = Path(logs.directories[0].path) if self._around.has_files else None
         membership = self._membership = Membership(
-            self._zookeeper, self._store, directory, self._link, self._clock
+            self._zookeeper, self._store, directory, self._link, self._around.clock
         )
         parts = self._parts = assemble(
             Means(
@@ -206,10 +231,8 @@ class Broker:
                 logs=logs,
                 membership=membership,
                 metrics=self.metrics,
-                clock=self._clock,
-                disk=self._disk,
+                around=self._around,
                 nursery=service,
-                random=Random(),
             )
         )
         add_probes(self.metrics, parts)
@@ -225,13 +248,11 @@ class Broker:
         service.start_soon(parts.context.replicas.run, name="replicas")
         service.start_soon(parts.context.groups.run, name="groups")
         await service.start(parts.listeners.serve, name="listeners")
-        await membership.join(registration_of(self.config, self._addresses, self._clock.wall_ms()))
-        await service.start(parts.context.controller.run, name="controller")
         await self._serve_metrics(service)
+        await membership.join(registration_of(self.config, self._addresses, self._around.clock.wall_ms()))
+        await service.start(parts.context.controller.run, name="controller")
         service.start_soon(membership.keep, name="registration")
         service.start_soon(self._follow_configuration, membership, name="configuration changes")
-        gc.collect()
-        gc.freeze()
         self._set_state(State.RUNNING)
         self.ready.set()
         logger.info(
@@ -244,7 +265,7 @@ class Broker:
             return
         for directory in self.config.log_directories:
             try:
-                properties = read_meta_properties(self._disk, str(directory))
+                properties = read_meta_properties(self._around.disk, str(directory))
             except OSError:
                 continue  # opening the directory says what is wrong with it
             if properties is not None and properties.broker_id is not None:
@@ -263,7 +284,7 @@ class Broker:
     async def _serve_management(self) -> None:
         """Serve the management socket, once the lock says that no other broker serves on it."""
         path = self.config.ottla_management_socket
-        if path == "":
+        if path == "" or not self._around.has_files:
             return
         await self._locked.wait()
         directory = self.config.log_directories[0]
@@ -284,6 +305,7 @@ class Broker:
             await service.start(endpoint.serve)
         except OSError as error:
             raise BrokerStopError(ExitCode.PORT, f"ottla.metrics.port={port}: {error.strerror}") from error
+        self._metrics_port = endpoint.port
         logger.info("metrics are read from port %d", endpoint.port)
 
     async def _follow_configuration(self, membership: Membership) -> None:
@@ -293,13 +315,6 @@ class Broker:
             await trio.lowlevel.checkpoint()
 
     # Stopping
-
-    async def _watch_signals(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-            task_status.started()
-            async for number in signals:
-                logger.info("told to stop by %s", signal.Signals(number).name)
-                self.stop()
 
     async def _leave(self) -> None:
         """Give the leaders away, answer what was begun, and stop."""
@@ -319,8 +334,7 @@ class Broker:
         logs, membership = self._logs, self._membership
         if logs is None or membership is None:
             return
-        close = partial(logs.close, clean=True, broker_epoch=membership.epoch)
-        await trio.to_thread.run_sync(close)
+        await self._around.offload(partial(logs.close, clean=True, broker_epoch=membership.epoch))
 
     # Telling
 
@@ -331,11 +345,12 @@ class Broker:
             "state": self.state.value,
             "pid": os.getpid(),
             "python": sys.version.split()[0],
+            "metrics_port": self._metrics_port,
             "listeners": [str(each) for each in self._addresses.advertised],
             "zookeeper": {
                 "connect": self.config.zookeeper_connect,
                 "session_id": f"0x{self._zookeeper.session_id & 0xFFFFFFFFFFFFFFFF:x}",
-                "live": self._zookeeper.session_is_live(self._clock.monotonic()),
+                "live": self._zookeeper.session_is_live(self._around.clock.monotonic()),
             },
         }
         if self._load_progress is not None:
@@ -365,6 +380,6 @@ class Broker:
         self.changes.publish("state", state=state.value)
 
 
-def _new_cluster_id() -> str:
+def _new_cluster_id(random: Random) -> str:
     """Give a random id in Kafka's form, for a cluster that has none."""
-    return base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
+    return base64.urlsafe_b64encode(random.randbytes(16)).decode().rstrip("=")

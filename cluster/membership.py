@@ -8,12 +8,11 @@ stays served meanwhile.
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn
 
 import trio
 
-from cluster.zookeeper.client import SessionEvent, SessionExpiredError, ZooKeeper
-from cluster.zookeeper.session_closer import SessionKey
+from cluster.zookeeper.client import SessionEvent, SessionExpiredError
 from cluster.zookeeper.session_record import (
     close_former_session,
     erase_session_record,
@@ -22,21 +21,14 @@ from cluster.zookeeper.session_record import (
 from wire.types import NO_BROKER_EPOCH, BrokerEpoch
 
 if TYPE_CHECKING:
+    from cluster.surroundings import Session
     from cluster.zookeeper.broker_store import BrokerStore
     from cluster.zookeeper.guardian import GuardianLink
+    from cluster.zookeeper.session_closer import SessionKey
     from cluster.zookeeper.znodes import BrokerRegistration
     from storage.clock import Clock
 
 logger = logging.getLogger(__name__)
-
-
-class RecordedSession(ZooKeeper, Protocol):
-    """A session that can be closed by somebody else, who knows its key."""
-
-    @property
-    def session_key(self) -> SessionKey:
-        """What it takes to close the session."""
-        ...
 
 
 class Membership:
@@ -48,9 +40,9 @@ class Membership:
 
     def __init__(
         self,
-        zookeeper: RecordedSession,
+        zookeeper: "Session",
         store: "BrokerStore",
-        directory: Path,
+        directory: Path | None,
         link: "GuardianLink | None",
         clock: "Clock",
     ) -> None:
@@ -59,7 +51,7 @@ class Membership:
         Args:
             zookeeper: The session.
             store: Registers.
-            directory: Where the session is recorded; its lock is held.
+            directory: Where the session is recorded, and its lock held; None records none.
             link: To the guardian, which closes the session should this process die.
             clock: Monotonic time.
         """
@@ -90,7 +82,8 @@ class Membership:
         Args:
             hosts: `zookeeper.connect`.
         """
-        await trio.to_thread.run_sync(close_former_session, self._directory, hosts, self._clock.monotonic)
+        if self._directory is not None:
+            await trio.to_thread.run_sync(close_former_session, self._directory, hosts, self._clock.monotonic)
 
     async def join(self, registration: "BrokerRegistration") -> None:
         """Register; listeners are told before it returns.
@@ -125,7 +118,8 @@ class Membership:
 
     def left(self) -> None:
         """Note that the session was closed in good order: nobody has to close it any more."""
-        erase_session_record(self._directory)
+        if self._directory is not None:
+            erase_session_record(self._directory)
         if self._link is not None:
             self._link.announce_closed()
 
@@ -135,15 +129,20 @@ class Membership:
         key = self._zookeeper.session_key
         if self._link is not None:
             self._link.announce_session(key)
-        try:
-            write_session_record(self._directory, key)
-        except OSError as error:
-            logger.warning("the session is not recorded, and must time out should the host fail: %s", error)
+        self._record(key)
         self.epoch = await self._store.register(registration)
         logger.info("broker %d is registered with epoch %d", registration.broker_id, self.epoch)
         self._member.set()
         for listener in self._listeners:
             listener(self.epoch)
+
+    def _record(self, key: "SessionKey") -> None:
+        if self._directory is None:
+            return
+        try:
+            write_session_record(self._directory, key)
+        except OSError as error:
+            logger.warning("the session is not recorded, and must time out should we die: %s", error)
 
     def _on_session_event(self, event: SessionEvent) -> None:
         match event:

@@ -9,7 +9,7 @@ logger = logging.getLogger(__name__)
 
 SWITCH_INTERVAL_S: Final = 0.0005
 """How long a thread may hold the interpreter while another one wants it: the loop is not to wait for kazoo's."""
-DESCRIPTORS_WANTED: Final = 100_000
+DESCRIPTORS_WANTED: Final = 10_000
 """Files of logs and connections: with fewer, a broker of many partitions runs out."""
 
 
