@@ -51,6 +51,14 @@ class Topics:
                 return
         raise AssertionError(f"without a serving leader: {waiting}")
 
+    def wait_readable(self, partition: TopicPartition, end: int) -> None:
+        """Wait until consumers may read up to an offset: less than acks=all promises nothing of the followers."""
+        for _attempt in range(10_000):
+            asked = self._admin.list_offsets({partition: OffsetSpec.latest()}, request_timeout=10)
+            if asked[partition].result(timeout=30).offset >= end:
+                return
+        raise AssertionError(f"{partition} does not reach {end}")
+
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:

@@ -4,6 +4,7 @@ import json
 import subprocess
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from tests.compat import matrix
 from tests.compat.matrix import COMBINATIONS, PARTITIONS, Combination
@@ -38,7 +39,7 @@ def test_lists_the_cluster(cluster, topics) -> None:
 
 
 @pytest.mark.parametrize("combination", COMBINATIONS, ids=lambda c: c.topic)
-def test_produce_and_read_back(cluster, topics, combination: Combination) -> None:
+def test_produce_and_read_back(cluster, topics, make_topics, combination: Combination) -> None:
     topic = topics[combination]
     lines = {p: [f"{p}-{i}:value {p} {i}" for i in range(50)] for p in range(PARTITIONS)}
     for partition, records in lines.items():
@@ -50,6 +51,7 @@ def test_produce_and_read_back(cluster, topics, combination: Combination) -> Non
             stdin="\n".join(records).encode(),
         )
     for partition, records in lines.items():
+        make_topics.wait_readable(TopicPartition(topic, partition), len(records))
         out = kcat(
             cluster,
             "-C",
