@@ -39,6 +39,7 @@ from wire.types import (
 
 if TYPE_CHECKING:
     from cluster.configuration.broker_config import BrokerConfig
+    from cluster.replication.throttle import Throttle
     from storage.clock import Clock
     from storage.log import Log
 
@@ -72,6 +73,7 @@ class FetcherSurroundings:
         failed: Partitions that were given up, and why.
         bytes_in: Counts the bytes that were appended.
         flush: Where ``log.flush.on.ack`` is set, puts logs on disk before the next fetch acknowledges them.
+        throttle: Of what is copied while catching up; None for none.
     """
 
     broker_id: BrokerId
@@ -83,6 +85,7 @@ class FetcherSurroundings:
     failed: dict[TopicPartition, str]
     bytes_in: Counter
     flush: "Callable[[Iterable[Log]], Awaitable[None]] | None" = None
+    throttle: "Throttle | None" = None
 
 
 class Fetcher:
@@ -162,6 +165,11 @@ class Fetcher:
     async def _round(self) -> None:
         around = self._around
         self._resume(around.clock.monotonic())
+        if around.throttle is not None and around.throttle.is_on:
+            for topic_partition, state in around.throttle.hold_back(self.states).items():
+                self._delayed[topic_partition] = state
+                self._dropped[topic_partition] = None
+                self._changed.pop(topic_partition, None)
         ready = self._ready()
         if not ready and self._session.is_empty:
             await self._wait_for_work()
@@ -330,6 +338,9 @@ class Fetcher:
             result = log.append_as_follower(records)
         if result.last_offset >= 0:
             self._around.bytes_in.value += result.size
+            throttle = self._around.throttle
+            if throttle is not None and throttle.is_on and throttle.applies_to(log):
+                throttle.record(result.size)
             self._appended[log] = None
             state.moved_to(log.log_end_offset, log.leader_epochs.latest)
             state.backoff_s = FIRST_BACKOFF_S

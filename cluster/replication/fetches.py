@@ -20,6 +20,7 @@ from cluster.replication.fetch_session import (
     OnFetched,
     ParkedFetch,
 )
+from cluster.replication.throttle import UNLIMITED
 from storage.errors import LogError, OffsetOutOfRangeError
 from wire.errors import ApiError, Error
 from wire.messages.fetch import AbortedTransaction, EpochEndOffset, PartitionData
@@ -37,6 +38,7 @@ from wire.types import (
 if TYPE_CHECKING:
     from cluster.replication.metadata_cache import MetadataCache
     from cluster.replication.partition import Partition
+    from cluster.replication.throttle import Throttle
     from cluster.replication.timing_wheel import Timer
     from storage.clock import Clock
     from storage.log import Log
@@ -55,9 +57,10 @@ class Fetches:
         clock: Tells when a follower fetched.
         timer: Ends the waiting of parked fetches.
         select_replica: Chooses nearer replicas (KIP-392); None where that is not configured.
+        throttle: Of what followers are sent that catch up; None for none.
     """
 
-    __slots__ = ("_clock", "_find", "_metadata", "_parked_followers", "_timer", "select_replica")
+    __slots__ = ("_clock", "_find", "_metadata", "_parked_followers", "_throttle", "_timer", "select_replica")
 
     def __init__(
         self,
@@ -66,12 +69,14 @@ class Fetches:
         clock: "Clock",
         timer: "Timer",
         select_replica: SelectReplica | None = None,
+        throttle: "Throttle | None" = None,
     ) -> None:
         self._find = find
         self._metadata = metadata
         self._clock = clock
         self._timer = timer
         self.select_replica = select_replica
+        self._throttle = throttle
         self._parked_followers: dict[BrokerId, dict[FetchSession, None]] = {}
 
     @property
@@ -94,7 +99,7 @@ class Fetches:
         session.isolation = params.isolation
         answers, size, urgent = self._read(session, params, now, is_fetch=True)
         if urgent or size >= params.min_bytes or params.max_wait_ms <= 0 or not session.items:
-            self._answer(session, answers, on_done)
+            self._answer(session, params, answers, on_done)
             return
         parked = ParkedFetch(params, on_done, lambda item: self._woken(session, item))
         session.parked = parked
@@ -125,7 +130,8 @@ class Fetches:
         except ApiError:
             return
         if _readable_end(log, item.session.isolation) != item.fetch_offset:
-            # A completion in the middle of the read has appended: it fired before the item stood in the register.
+            # A completion in the middle of the read has appended: it fired before the item stood in the register. Or a
+            # throttle holds it back.
             if item.session.parked is not None:
                 self._woken(item.session, item)
             return
@@ -153,10 +159,17 @@ class Fetches:
         end = _readable_end(log, params.isolation)
         if end == item.fetch_offset:
             item.watch(partition)  # the watermark moved, but not what may be read
+        elif end > item.fetch_offset and self._room(partition, log, params) == 0:
+            pass  # it is read again when the fetch's time is over
         elif end < item.fetch_offset or params.min_bytes <= 1 or self._has_enough(session, params):
             self._complete(session)
         else:
             item.watch(partition)
+
+    def _room(self, partition: "Partition", log: "Log", params: FetchParams) -> int:
+        if not params.is_follower or self._throttle is None:
+            return UNLIMITED
+        return self._throttle.room_for(params.replica_id, partition, log)
 
     def _has_enough(self, session: FetchSession, params: FetchParams) -> bool:
         """Whether the items hold ``min_bytes`` together, or one of them can give no more in one read."""
@@ -171,6 +184,8 @@ class Fetches:
                 if end <= item.fetch_offset:
                     if end < item.fetch_offset:
                         return True
+                    continue
+                if self._room(partition, log, params) == 0:
                     continue
                 start = log.offset_metadata(item.fetch_offset)
                 stop = log.offset_metadata(end)
@@ -194,11 +209,17 @@ class Fetches:
                 if not sessions:
                     del self._parked_followers[params.replica_id]
         answers, _, _ = self._read(session, params, session.last_fetch, is_fetch=False)
-        self._answer(session, answers, parked.on_done)
+        self._answer(session, params, answers, parked.on_done)
 
     def _answer(
-        self, session: FetchSession, answers: list[tuple[FetchItem, PartitionData]], on_done: OnFetched
+        self,
+        session: FetchSession,
+        params: FetchParams,
+        answers: list[tuple[FetchItem, PartitionData]],
+        on_done: OnFetched,
     ) -> None:
+        if params.is_follower and self._throttle is not None and self._throttle.is_on:
+            self._throttle.note_sent(answers, self._find)
         if not session.is_persistent:
             session.close()
             on_done(answers)
@@ -316,6 +337,10 @@ class Fetches:
             end = leader_end
             if offset == leader_end:
                 item.is_level(remote)
+            else:
+                room = self._room(partition, log, params)
+                limit = min(limit, room)
+                min_one = min_one and room > 0
         else:
             end = _readable_end(log, params.isolation)
         if offset >= end or (limit <= 0 and not min_one):

@@ -25,6 +25,7 @@ from cluster.replication.protocol_versions import inter_broker_versions
 from cluster.replication.record_deletions import OnDeleted, delete_records
 from cluster.replication.replica_selector import replica_selector
 from cluster.replication.role_changes import RoleChanges, RoleSurroundings
+from cluster.replication.throttle import Throttle
 from cluster.replication.upkeep import LogDirStore, Upkeep
 from cluster.zookeeper.config_znodes import TOPICS
 from storage.log_config import InvalidLogConfigError, LogConfig
@@ -134,6 +135,13 @@ class Replicas:
             clock,
             timer,
             replica_selector(config.replica_selector_class, means.broker_id, metadata),
+            Throttle(
+                means.broker_id,
+                clock,
+                lambda: config.leader_replication_throttled_rate,
+                lambda settings: settings.leader_replication_throttled_replicas,
+                config.replication_quota_window_size_seconds,
+            ),
         )
         self.replication_bytes_out = means.metrics.replication_bytes_out.only
         self.sessions = FetchSessionCache(
@@ -160,6 +168,13 @@ class Replicas:
                 failed={},
                 bytes_in=means.metrics.replication_bytes_in.only,
                 flush=self._group_flush.flush if config.log_flush_on_ack else None,
+                throttle=Throttle(
+                    means.broker_id,
+                    clock,
+                    lambda: config.follower_replication_throttled_rate,
+                    lambda settings: settings.follower_replication_throttled_replicas,
+                    config.replication_quota_window_size_seconds,
+                ),
             )
         )
         self.roles = RoleChanges(
