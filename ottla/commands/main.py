@@ -29,6 +29,7 @@ _COMMANDS: Final = {
     "broker-api-versions": ("ottla.commands.broker_api_versions", "Show what each broker serves."),
     "cluster": ("ottla.commands.cluster", "Describe a cluster and its controller, by its public protocol."),
     "zookeeper-shell": ("ottla.commands.zookeeper_shell", "Look at the znodes of a cluster."),
+    "pipeline": ("ottla.commands.pipeline", "Spark jobs: topics to tables and back, and checks of topics."),
 }
 
 

@@ -1,0 +1,259 @@
+"""How ingest works: two queries over the same records, one into the table, one for what does not parse."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from pipeline.compaction import compact_table
+from pipeline.failure import JobError
+from pipeline.group_progress import following_group
+from pipeline.job_files import JobFiles
+from pipeline.kafka_source import read_batch, read_stream
+from pipeline.parsing import EXTRA, PARSED, Form, infer_schema, parse_schema, parsed
+from pipeline.report import Report, Stop
+from pipeline.streams import Follower, StreamTotals
+from pipeline.tables import require_fitting_schema, require_fresh_or_same, start_table
+from pipeline.topic_identity import CHECK_EVERY_S, TopicIdentity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from pipeline.jobs.ingest import IngestConfig
+
+_RAW: Final = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
+_PLACE: Final = ("topic", "partition", "offset", "timestamp", "key")
+
+_PERIODS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
+    "none": (),
+    "month": (("event_month", "date_format({time}, 'yyyy-MM')"),),
+    "day": (("event_date", "to_date({time})"),),
+    "hour": (("event_date", "to_date({time})"), ("event_hour", "hour({time})")),
+}
+
+
+class Ingestion:
+    """One run of the job."""
+
+    def __init__(self, spark: "SparkSession", config: "IngestConfig", report: Report, stop: Stop) -> None:
+        self._spark = spark
+        self._config = config
+        self._report = report
+        self._stop = stop
+        self._files = JobFiles(spark)
+        self._root = config.checkpoint_path.rstrip("/")
+        self._identity_checked_at = monotonic()
+
+    def run(self) -> dict[str, Any]:
+        """Ingest until the end, or until asked to stop, and give the figures."""
+        config = self._config
+        is_new = not self._files.exists(f"{self._root}/table/metadata")
+        require_fresh_or_same(self._files, config.table, config.table_format, checkpoint_is_new=is_new)
+        self._identity = TopicIdentity(self._files, f"{self._root}/ottla/topics.json")
+        self._check_identity()
+        form = self._form()
+        rows = self._table_rows(form)
+        require_fitting_schema(self._spark, self._files, config.table, config.table_format, rows.schema)
+        if form is not None:
+            config.access.ensure_topic(config.dead_letter_topic)
+        totals = {"table": StreamTotals(), "dead letters": StreamTotals()}
+        merged = 0
+        with following_group(self._spark, config.access, config.progress_group, "ottla-table", self._report):
+            while True:
+                follower = Follower(self._report, self._stop, self._watch)
+                turn_ends = monotonic() + (config.compact_every_s or float("inf"))
+                done = follower.follow(
+                    self._start(rows, form), lambda ends=turn_ends: monotonic() > ends  # type: ignore[misc]
+                )  # fmt: skip
+                for name, total in done.items():
+                    _add(totals[name], total)
+                merged += self._compact()
+                if config.once or self._stop.requested:
+                    break
+        table, dead = totals["table"], totals["dead letters"]
+        return {
+            "rows": table.counts.get("written", 0),
+            "dead_letters": dead.counts.get("dead_letters", 0),
+            "batches": table.batches,
+            "merged_files": merged,
+        }
+
+    def _form(self) -> Form | None:
+        """Give how values are parsed; a schema that was inferred is kept for the next run."""
+        config = self._config
+        if config.form == "raw":
+            return None
+        options = dict(config.form_option)
+        text = config.schema
+        if text is not None and text.startswith("@"):
+            try:
+                text = Path(text[1:]).read_text()
+            except OSError as error:
+                raise JobError(f"--schema {text}: {error.strerror}") from None
+        if config.form == "avro":
+            return Form("avro", avro_schema=text, options=options)
+        form = Form(config.form, keep_extra=config.extra_fields and config.form == "json", options=options)
+        if text is not None:
+            return replace(form, schema=parse_schema(text))
+        kept = f"{self._root}/ottla/schema.json"
+        text = self._files.read_text(kept)
+        if text is None:
+            schema = infer_schema(self._spark, self._samples(), options)
+            self._files.write_text(kept, schema.json())
+            self._report.send("note", text=f"inferred: {schema.simpleString()}")
+            return replace(form, schema=schema)
+        return replace(form, schema=parse_schema(text))
+
+    def _samples(self) -> list[str]:
+        config = self._config
+        records = read_batch(
+            self._spark, config.access, topics=config.topic, pattern=config.topic_pattern
+        ).selectExpr("cast(value as string) as value")
+        return [row[0] for row in records.where("value is not null").limit(config.infer_records).collect()]
+
+    def _records(self) -> "DataFrame":
+        config = self._config
+        return read_stream(
+            self._spark,
+            config.access,
+            topics=config.topic,
+            pattern=config.topic_pattern,
+            starting_offsets=config.starting_offsets,
+            fail_on_data_loss=config.fail_on_data_loss,
+            offsets_per_batch=config.offsets_per_batch,
+        )
+
+    def _table_rows(self, form: Form | None) -> "DataFrame":
+        """Give the rows of the table: the record's place, its columns, and the event-time partitions."""
+        from pyspark.sql import functions as F
+
+        rows = self._fitting(form)
+        time = (
+            "event_time" if self._config.event_time else ("timestamp" if form is None else "kafka_timestamp")
+        )
+        for name, expression in _PERIODS[self._config.partition_by]:
+            rows = rows.withColumn(name, F.expr(expression.format(time=time)))
+        rows = rows.observe("table", F.count(F.lit(1)).alias("written"))
+        if self._config.group_files and self._partition_columns:
+            rows = rows.repartition(*self._partition_columns)
+        return rows
+
+    def _fitting(self, form: Form | None) -> "DataFrame":
+        from pyspark.sql import functions as F
+
+        if form is None:
+            rows = self._records().select(*_RAW).withColumnRenamed("timestampType", "timestamp_type")
+            if self._config.event_time is None:
+                return rows
+            return rows.withColumn("event_time", F.expr(f"try_cast({self._config.event_time} as timestamp)"))
+        return (
+            self._judged(form, with_reason=False).where("reason is null").drop("reason", "value", "headers")
+        )
+
+    def _judged(self, form: Form, *, with_reason: bool) -> "DataFrame":
+        """Give every record with its columns, and the reason where it does not fit."""
+        from pyspark.sql import functions as F
+
+        records = parsed(self._records(), form, with_reason=with_reason)
+        place = [F.col(name).alias(f"kafka_{name}") for name in _PLACE]
+        extra = [F.col(EXTRA)] if EXTRA in records.columns else []
+        fields = [F.col(PARSED)[name].alias(name) for name in self._field_names(records)]
+        rows = records.select(*place, "value", "headers", *fields, *extra, "reason")
+        if self._config.event_time is None:
+            return rows
+        rows = rows.withColumn("event_time", F.expr(f"try_cast(({self._config.event_time}) as timestamp)"))
+        timeless = F.lit(f"no event time: {self._config.event_time} gives none")
+        absent = F.col("reason").isNull() & F.col("event_time").isNull()
+        return rows.withColumn("reason", F.when(absent, timeless).otherwise(F.col("reason")))
+
+    @staticmethod
+    def _field_names(records: "DataFrame") -> list[str]:
+        from pipeline.parsing import CORRUPT
+
+        names: list[str] = records.schema[PARSED].dataType.names  # type: ignore[attr-defined]
+        return [name for name in names if name != CORRUPT]
+
+    def _dead_letters(self, form: Form) -> "DataFrame":
+        """Give what does not fit as it was, with its place and the reason in headers."""
+        from pyspark.sql import functions as F
+
+        dead = self._judged(form, with_reason=True).where("reason is not null")
+        facts = ("topic", "partition", "offset", "reason")
+        columns = [F.col(f"kafka_{name}") if name != "reason" else F.col(name) for name in facts]
+        added = [
+            F.struct(F.lit(f"ottla.{name}").alias("key"), column.cast("string").cast("binary").alias("value"))
+            for name, column in zip(facts, columns, strict=True)
+        ]
+        before = F.coalesce(F.col("headers"), F.lit([]).cast("array<struct<key:string,value:binary>>"))
+        return dead.select(
+            F.col("kafka_key").alias("key"), "value", F.concat(before, F.array(*added)).alias("headers")
+        ).observe("dead_letters", F.count(F.lit(1)).alias("dead_letters"))
+
+    @property
+    def _partition_columns(self) -> list[str]:
+        return [name for name, _ in _PERIODS[self._config.partition_by]]
+
+    def _start(self, rows: "DataFrame", form: Form | None) -> dict[str, "StreamingQuery"]:
+        config = self._config
+        trigger: dict[str, Any] = (
+            {"availableNow": True} if config.once else {"processingTime": f"{config.trigger_s} seconds"}
+        )
+        writer = start_table(
+            rows, table=config.table, table_format=config.table_format, partition_by=self._partition_columns
+        )
+        queries = {
+            "table": writer.queryName("ottla-table")
+            .option("checkpointLocation", f"{self._root}/table")
+            .trigger(**trigger)
+            .start()
+        }
+        if form is not None:
+            sink = {**config.access.spark_options(), "topic": config.dead_letter_topic}
+            dead = self._dead_letters(form).writeStream.format("kafka").options(**sink)
+            queries["dead letters"] = (
+                dead.queryName("ottla-dead-letters")
+                .option("checkpointLocation", f"{self._root}/dead-letters")
+                .trigger(**trigger)
+                .start()
+            )
+        return queries
+
+    def _watch(self) -> None:
+        now = monotonic()
+        if now - self._identity_checked_at > CHECK_EVERY_S:
+            self._identity_checked_at = now
+            self._check_identity()
+
+    def _check_identity(self) -> None:
+        """Compare the topics with those of the checkpoint. A cluster that does not answer is the query's affair."""
+        config = self._config
+        wrong = self._identity.check(config.access.topics(config.topic, config.topic_pattern))
+        if wrong and config.fail_on_data_loss:
+            raise JobError(
+                f"{'; '.join(wrong)} under the checkpoint {self._root}: records may be lost. "
+                "Start with a new checkpoint and a new table, or with --no-fail-on-data-loss"
+            )
+
+    def _compact(self) -> int:
+        if not self._config.compact and not self._config.compact_every_s:
+            return 0
+        merged = compact_table(
+            self._spark,
+            self._files,
+            self._config.table,
+            self._config.table_format,
+            target_bytes=self._config.target_file_mb << 20,
+            partition_by=self._partition_columns,
+        )
+        if merged:
+            self._report.send("note", text=f"merged {merged:,} small files")
+        return merged
+
+
+def _add(total: StreamTotals, more: StreamTotals) -> None:
+    total.rows += more.rows
+    total.batches += more.batches
+    for name, count in more.counts.items():
+        total.counts[name] = total.counts.get(name, 0) + count

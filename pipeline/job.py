@@ -1,0 +1,54 @@
+"""What a job is, and the table of all jobs. Importing this imports no job and no Spark."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pipeline.failure import JobError
+from pipeline.report import Report, Stop
+from pipeline.versions import Bundle
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JOBS: Final[Mapping[str, str]] = {
+    "ingest": "Topics to a partitioned table, exactly once.",
+    "aggregate": "Windows over a stream, upserted to a topic.",
+    "publish": "A table or files to a topic.",
+    "audit": "Check a topic, or compare it between two clusters.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as its module declares it.
+
+    Attributes:
+        name: Its command.
+        config: The dataclass of its options.
+        bundles: Which jars a configuration needs.
+        check: Raises JobError where a configuration cannot work; before Spark is started, so that it is quick.
+        settings: Spark settings that a configuration needs from the start; others' go before them.
+        run: Does it, and gives the figures of its end.
+    """
+
+    name: str
+    config: type[Any]
+    bundles: Callable[[Any], tuple[Bundle, ...]]
+    check: Callable[[Any], None]
+    settings: Callable[[Any], Mapping[str, str]]
+    run: Callable[["SparkSession", Any, Report, Stop], Mapping[str, Any]]
+
+
+def load_job(name: str) -> Job:
+    """Give a job by name.
+
+    Raises:
+        JobError: there is none.
+    """
+    if name not in JOBS and name != "demo":
+        raise JobError(f"there is no job {name!r}; there are {', '.join(JOBS)}")
+    job = importlib.import_module(f"pipeline.jobs.{name}").JOB
+    assert isinstance(job, Job)
+    return job

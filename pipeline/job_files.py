@@ -1,0 +1,93 @@
+"""Small files of a job in any file system that Spark's Hadoop reaches: beside the checkpoint, and in tables."""
+
+from typing import TYPE_CHECKING, Any
+
+from pipeline.failure import JobError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class JobFiles:
+    """Reads and writes whole small files, and looks at folders. Paths are Hadoop's: with or without a scheme.
+
+    Every method raises JobError where the file system refuses.
+    """
+
+    def __init__(self, spark: "SparkSession") -> None:
+        self._jvm: Any = spark._jvm
+        self._conf: Any = spark._jsc.hadoopConfiguration()
+
+    def exists(self, path: str) -> bool:
+        """Say whether something is there."""
+        with _Explained(path):
+            return bool(self._system(path).exists(self._path(path)))
+
+    def names(self, path: str) -> list[str]:
+        """Give the names in a folder; none where there is no folder."""
+        with _Explained(path):
+            if not self._system(path).exists(self._path(path)):
+                return []
+            return [
+                str(status.getPath().getName()) for status in self._system(path).listStatus(self._path(path))
+            ]
+
+    def read_text(self, path: str) -> str | None:
+        """Give a file's text, None where there is none."""
+        with _Explained(path):
+            if not self._system(path).exists(self._path(path)):
+                return None
+            stream = self._system(path).open(self._path(path))
+            try:
+                return bytes(stream.readAllBytes()).decode()
+            finally:
+                stream.close()
+
+    def write_text(self, path: str, text: str) -> None:
+        """Replace a file, so that a reader sees the old one or the new one."""
+        with _Explained(path):
+            system, scratch = self._system(path), self._path(f"{path}.tmp")
+            stream = system.create(scratch, True)
+            try:
+                stream.write(bytearray(text.encode()))
+            finally:
+                stream.close()
+            options = self._jvm.org.apache.hadoop.fs.Options.Rename
+            overwrite = self._java_array([options.OVERWRITE])
+            context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(system.getUri(), self._conf)
+            context.rename(system.makeQualified(scratch), system.makeQualified(self._path(path)), overwrite)
+
+    def delete(self, path: str) -> None:
+        """Remove a file; one that is not there is as good."""
+        with _Explained(path):
+            self._system(path).delete(self._path(path), False)
+
+    def qualified(self, path: str) -> str:
+        """Give a path with its scheme, as Spark writes it down."""
+        with _Explained(path):
+            return str(self._system(path).makeQualified(self._path(path)).toString())
+
+    def _path(self, path: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(path)
+
+    def _system(self, path: str) -> Any:
+        return self._path(path).getFileSystem(self._conf)
+
+    def _java_array(self, values: list[Any]) -> Any:
+        array = self._jvm.java.lang.reflect.Array.newInstance(values[0].getClass(), len(values))
+        for index, value in enumerate(values):
+            array[index] = value
+        return array
+
+
+class _Explained:
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        java = getattr(error, "java_exception", None)
+        if java is not None:
+            raise JobError(f"{self._path}: {java.getClass().getSimpleName()}: {java.getMessage()}") from error

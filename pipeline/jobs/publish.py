@@ -1,0 +1,99 @@
+"""publish: a table or files to a topic.
+
+The files are a stream: the checkpoint knows which of them went out, and a run that was cut short goes on with the batch
+that it was at, whose records then stand twice in the topic. A reader that keeps the last record of each key does not
+notice, so give a key that is unique in the table; in a compacted topic nothing but the last one stays.
+
+The connector's sink has no column for a record's timestamp. With --timestamp the records are sent by librdkafka from
+Spark's Python workers instead.
+
+Plain Spark: spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0 --py-files ottla-pipeline.zip
+    pipeline/jobs/publish.py --bootstrap-server ... --source ... --topic ...
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from pipeline.failure import JobError
+from pipeline.job import Job
+from pipeline.kafka_source import ClusterOptions
+from pipeline.options import about
+from pipeline.report import Report, Stop
+from pipeline.tables import DELTA_SETTINGS
+from pipeline.versions import AVRO, DELTA, KAFKA, Bundle
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FORMATS: Final = ("parquet", "delta", "csv", "json", "orc", "text", "avro")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishConfig(ClusterOptions):
+    """What to read, what becomes of its columns, and where it goes."""
+
+    source: str = field(metadata=about("The folder or file to read.", metavar="PATH"))
+    source_format: str = field(default="parquet", metadata=about("What it is.", choices=FORMATS))
+    source_option: Mapping[str, str] = field(
+        default_factory=dict,
+        metadata=about("An option of Spark's reader, such as header=true; repeatable."),
+    )
+    schema: str | None = field(
+        default=None, metadata=about("The columns, as DDL; read off the files by default.", metavar="DDL")
+    )
+    topic: str = field(metadata=about("Where it goes; made where it is missing."))
+    partitions: int = field(default=-1, metadata=about("How many partitions a topic that is made gets."))
+    key: str | None = field(
+        default=None, metadata=about("An SQL expression for the key; several columns: to_json(struct(a, b)).")
+    )
+    value: str | None = field(
+        default=None, metadata=about("An SQL expression for the value; all columns as JSON by default.")
+    )
+    header: Mapping[str, str] = field(
+        default_factory=dict, metadata=about("A header by its name and an SQL expression; repeatable.")
+    )
+    partition: str | None = field(
+        default=None, metadata=about("An SQL expression for the partition; by the key's hash by default.")
+    )
+    timestamp: str | None = field(
+        default=None, metadata=about("An SQL expression for the record's timestamp; the time of sending by default.")
+    )  # fmt: skip
+    checkpoint: str = field(metadata=about("Where the progress is kept.", metavar="PATH"))
+    files_per_batch: int = field(default=1000, metadata=about("At most so many new files a batch."))
+    trigger_s: float = field(default=10.0, metadata=about("Seconds between looks for new files."))
+    once: bool = field(default=True, metadata=about("Publish what is there now, and end."))
+
+
+def _bundles(config: PublishConfig) -> tuple[Bundle, ...]:
+    extra = {"delta": (DELTA,), "avro": (AVRO,)}.get(config.source_format, ())
+    return (KAFKA, *extra)
+
+
+def _settings(config: PublishConfig) -> Mapping[str, str]:
+    return DELTA_SETTINGS if config.source_format == "delta" else {}
+
+
+def _check(config: PublishConfig) -> None:
+    if config.source_format == "csv" and config.source.endswith(".zip"):
+        raise JobError(f"{config.source}: Spark reads no zip; unpack it first")
+    config.access.topics([config.topic])
+
+
+def run(spark: "SparkSession", config: PublishConfig, report: Report, stop: Stop) -> dict[str, Any]:
+    """Publish what is there, or go on until asked to stop.
+
+    Returns:
+        rows and batches that went out.
+    """
+    from pipeline.publication import Publication
+
+    return Publication(spark, config, report, stop).run()
+
+
+JOB: Final = Job("publish", PublishConfig, _bundles, _check, _settings, run)
+
+if __name__ == "__main__":
+    from pipeline.driver import main
+
+    main("publish")

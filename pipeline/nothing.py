@@ -1,0 +1,1 @@
+"""The application that is submitted to have its jars resolved."""

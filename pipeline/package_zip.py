@@ -1,0 +1,35 @@
+"""The zip of our own packages that goes to Spark's driver and workers with --py-files."""
+
+import hashlib
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Final
+
+PACKAGES: Final = ("pipeline", "storage", "wire")
+_ROOT: Final = Path(__file__).parent.parent
+
+
+def package_zip(folder: Path | None = None) -> Path:
+    """Write the zip, once for each state of the sources, and give its path.
+
+    It holds what the jobs import on a worker: the pipeline, and for the archive source wire and storage.
+
+    Args:
+        folder: Where it goes; the system's folder for temporary files by default.
+    """
+    sources = sorted(path for package in PACKAGES for path in (_ROOT / package).rglob("*.py"))
+    digest = hashlib.sha256()
+    for path in sources:
+        digest.update(f"{path.relative_to(_ROOT)}\0".encode())
+        digest.update(path.read_bytes())
+    target = (folder or Path(tempfile.gettempdir())) / f"ottla-pipeline-{digest.hexdigest()[:16]}.zip"
+    if target.exists():
+        return target
+    with tempfile.NamedTemporaryFile(dir=target.parent, suffix=".zip", delete=False) as scratch:
+        with zipfile.ZipFile(scratch, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in sources:
+                archive.write(path, str(path.relative_to(_ROOT)))
+        Path(scratch.name).chmod(0o644)
+        Path(scratch.name).replace(target)
+    return target

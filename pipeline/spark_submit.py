@@ -1,0 +1,269 @@
+"""Submitting a job to Spark, following it, and stopping it.
+
+spark-submit runs in a session of its own, so that Ctrl-C reaches only us: we ask the job to stop, and it stops at a
+point where nothing is lost. What Spark prints goes to a file, which is named where something fails.
+"""
+
+import importlib.util
+import os
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pipeline.failure import JobError, one_line
+from pipeline.jars import require_jars
+from pipeline.options import about
+from pipeline.package_zip import package_zip
+from pipeline.report import CHANNEL_VARIABLE
+from pipeline.report_reader import ReportReader
+from pipeline.versions import Bundle
+
+STOP_TIMEOUT_S: Final = 60.0
+_LOOK_AGAIN_S: Final = 0.2
+
+Show = Callable[[str, Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkOptions:
+    """Where and how Spark runs."""
+
+    master: str = field(
+        default="local[*]", metadata=about("Where Spark runs: local[N], spark://HOST:PORT, yarn, k8s://...")
+    )
+    jars: str | None = field(
+        default=None,
+        metadata=about("A folder with the connector's jars; nothing is fetched then.", metavar="DIR"),
+    )
+    conf: Mapping[str, str] = field(default_factory=dict, metadata=about("A setting of Spark; repeatable."))
+    driver_memory: str = field(default="1g", metadata=about("The driver's heap."))
+    spark_log: str | None = field(
+        default=None, metadata=about("Where what Spark prints goes; kept after a failure by default.", metavar="FILE")
+    )  # fmt: skip
+
+
+def spark_home() -> Path:
+    """Give PySpark's own folder, without importing it.
+
+    Raises:
+        JobError: PySpark is not installed.
+    """
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise JobError("pyspark is not installed: pip install 'ottla[pipeline]'")
+    return Path(found.origin).parent
+
+
+def spark_environment(master: str) -> dict[str, str]:
+    """Give the environment of spark-submit: this Python for the driver and the workers.
+
+    Raises:
+        JobError: there is no Java.
+    """
+    java_home = os.environ.get("JAVA_HOME")
+    if not (java_home and (Path(java_home) / "bin" / "java").exists()) and shutil.which("java") is None:
+        raise JobError("Spark needs Java 17, and there is no java on the path: install it, or set JAVA_HOME")
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(spark_home()),
+        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONUNBUFFERED": "1",
+    }
+    if master.startswith("local"):
+        environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return environment
+
+
+def submit_command(
+    job: str,
+    arguments: Sequence[str],
+    options: SparkOptions,
+    bundles: Sequence[Bundle],
+    environment: Mapping[str, str],
+) -> list[str]:
+    """Give the spark-submit line of a job; jars that are not there yet are fetched.
+
+    Raises:
+        JobError: a jar is missing and cannot be fetched.
+    """
+    submit = [str(spark_home() / "bin" / "spark-submit")]
+    given = None if options.jars is None else Path(options.jars)
+    jars = require_jars(bundles, given=given, conf=options.conf, submit=submit, environment=environment)
+    conf = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": options.driver_memory,
+        **options.conf,
+    }
+    return [
+        *submit,
+        *("--master", options.master, "--name", f"ottla-{job}"),
+        *(("--jars", ",".join(map(str, jars))) if jars else ()),
+        *("--py-files", str(package_zip())),
+        *(part for key, value in conf.items() for part in ("--conf", f"{key}={value}")),
+        str(Path(__file__).parent / "jobs" / f"{job}.py"),
+        *arguments,
+    ]
+
+
+class RunningJob:
+    """A submitted job: a context manager that follows it, and on leaving makes sure that it is gone.
+
+    Attributes:
+        pid: spark-submit's process, the leader of its own session.
+        log: What Spark prints.
+    """
+
+    def __init__(
+        self, job: str, arguments: Sequence[str], options: SparkOptions, bundles: Sequence[Bundle]
+    ) -> None:
+        environment = spark_environment(options.master)
+        command = submit_command(job, arguments, options, bundles, environment)
+        self._folder = Path(tempfile.mkdtemp(prefix="ottla-"))
+        self.log = Path(options.spark_log) if options.spark_log else self._folder / "spark.log"
+        self._keep_log = options.spark_log is not None
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        channel = self._folder / "channel"
+        self._listener.bind(str(channel))
+        self._listener.listen(1)
+        try:
+            with self.log.open("wb") as output:
+                self._process = subprocess.Popen(
+                    command,
+                    env={**environment, CHANNEL_VARIABLE: str(channel)},
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            self._listener.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise JobError(f"{error.filename}: {error.strerror}") from None
+        self.pid = self._process.pid
+        self._reader: ReportReader | None = None
+        self._stop_asked = False
+
+    def __enter__(self) -> "RunningJob":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self.kill()
+        self._listener.close()
+        if self._reader is not None:
+            self._reader.close()
+        failed = self._process.returncode not in (0, None)
+        if not failed or self._keep_log:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def ask_to_stop(self) -> None:
+        """Ask the job to stop where nothing is lost; one that has not started yet is ended."""
+        self._stop_asked = True
+        if self._reader is None:
+            self._signal(signal.SIGTERM)
+        else:
+            self._reader.ask_to_stop()
+
+    def kill(self) -> None:
+        """End it at once with SIGKILL: JVM, driver and workers of a local master."""
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+
+    def follow(self, show: Show) -> int:
+        """Give every message of the job to ``show`` until it ends, and give its exit code.
+
+        Raises:
+            JobError: it ended without a word of its own; the text names the log.
+        """
+        failed = False
+
+        def shown(kind: str, values: Mapping[str, Any]) -> None:
+            nonlocal failed
+            failed = failed or kind == "failed"
+            show(kind, values)
+
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._listener, selectors.EVENT_READ)
+            while self._process.poll() is None:
+                self._look(selector, shown)
+            self._look(selector, shown)
+        if self._reader is not None:
+            self._reader.drain(shown)
+        code = self._process.returncode
+        if self._stop_asked:
+            return 0 if self._reader is not None and code == 0 else 130
+        if code != 0 and not failed:
+            raise JobError(f"{self._last_words()} (all that Spark printed: {self.log})")
+        return code
+
+    def _look(self, selector: selectors.BaseSelector, show: Show) -> None:
+        for key, _events in selector.select(_LOOK_AGAIN_S):
+            if key.fileobj is self._listener:
+                connection, _address = self._listener.accept()
+                self._reader = ReportReader(connection)
+                selector.unregister(self._listener)
+                selector.register(connection, selectors.EVENT_READ)
+            elif self._reader is not None and not self._reader.read(show):
+                selector.unregister(key.fileobj)
+
+    def _signal(self, number: int) -> None:
+        try:
+            os.killpg(self.pid, number)
+        except ProcessLookupError:
+            pass  # it ended by itself
+
+    def _last_words(self) -> str:
+        """Give the line of Spark's output that most likely says what went wrong."""
+        try:
+            lines = self.log.read_text(errors="replace").splitlines()
+        except OSError:
+            lines = []
+        marked = [
+            line for line in lines if "Exception" in line or "rror:" in line or "killed" in line.lower()
+        ]
+        words = (marked or [line for line in lines if line.strip()] or [""])[0 if marked else -1]
+        return one_line(words) or f"spark-submit ended with code {self._process.returncode}"
+
+
+def run_submitted(
+    job: str, arguments: Sequence[str], options: SparkOptions, bundles: Sequence[Bundle], show: Show
+) -> int:
+    """Submit a job and follow it to its end. The first Ctrl-C, SIGTERM or SIGHUP asks it to stop, the second ends it.
+
+    Returns:
+        Its exit code: 0 also where it stopped by request.
+
+    Raises:
+        JobError: it could not be submitted, or ended without saying why.
+    """
+    with RunningJob(job, arguments, options, bundles) as running:
+        asked = False
+
+        def on_signal(*_: object) -> None:
+            nonlocal asked
+            if asked:
+                running.kill()
+                return
+            asked = True
+            show("note", {"text": "stopping; once more to end it at once"})
+            running.ask_to_stop()
+            signal.setitimer(signal.ITIMER_REAL, STOP_TIMEOUT_S)
+
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
+        before = {number: signal.signal(number, on_signal) for number in numbers}
+        try:
+            return running.follow(show)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            for number, handler in before.items():
+                signal.signal(number, handler)
