@@ -375,7 +375,8 @@ def failed_partition(partition_index: int, error: Error) -> PartitionData:
     )
 
 
-_NO_DIVERGENCE: Final = EpochEndOffset()
+_NO_DIVERGENCE: Final = PartitionData().diverging_epoch
+"""The default itself, by whose identity the encoder sees at once that there is nothing to send."""
 
 
 def _empty(
