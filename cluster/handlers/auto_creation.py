@@ -28,6 +28,7 @@ class AutoCreation:
         self._config = config
         self._topic_admin = topic_admin
         self._under_way: set[str] = set()
+        self._told: dict[str, Error] = {}
 
     async def create(self, names: Sequence[str]) -> dict[str, Error]:
         """Create topics, and give for each what a client that asked for it is told meanwhile.
@@ -52,8 +53,11 @@ class AutoCreation:
             failure = failure_of(exception)
             if failure.error is Error.TOPIC_ALREADY_EXISTS:
                 return Error.LEADER_NOT_AVAILABLE
-            logger.warning("the topic %s was asked for and cannot be created: %s", name, exception)
+            if self._told.get(name) is not failure.error:  # clients ask again and again: tell it once
+                self._told[name] = failure.error
+                logger.warning("the topic %s was asked for and cannot be created: %s", name, exception)
             return failure.error
+        self._told.pop(name, None)
         logger.info("the topic %s was asked for and has been created", name)
         return Error.LEADER_NOT_AVAILABLE
 

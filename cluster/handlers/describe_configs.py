@@ -65,7 +65,7 @@ def _trimmed(config: DescribeConfigsResourceResult, call: "ApiCall") -> Describe
     """Leave out what the client did not ask for, and the flag that gave way to the source in version 1."""
     request: DescribeConfigsRequest = call.request
     return config.replace(
-        is_default=config.is_default and call.header.api_version == 0,
+        is_default=config.is_default and call.version == 0,
         synonyms=config.synonyms if request.include_synonyms else [],
         documentation=config.documentation if request.include_documentation else None,
     )

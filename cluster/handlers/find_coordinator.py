@@ -1,14 +1,18 @@
-"""FindCoordinator 0 to 5: the broker that coordinates a group or a transactional id.
+"""FindCoordinator 0 to 6: the broker that coordinates a group.
 
-It is the leader of the partition of `__consumer_offsets` or `__transaction_state` that the key belongs to, by
-Java's hash of strings. The topic is created when it is first asked for; until its leader is known the
-answer is COORDINATOR_NOT_AVAILABLE. Version 6 is for share groups, which are not served.
+It is the leader of the partition of `__consumer_offsets` that the group belongs to, by Java's hash of
+strings. The topic is created when it is first asked for; until its leader is known the answer is
+COORDINATOR_NOT_AVAILABLE.
+
+Transactions are not served yet: whoever looks for their coordinator is told
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which every client takes for final. Share groups, which version 6 is
+for, have no coordinator: COORDINATOR_NOT_AVAILABLE, as on Kafka where they are switched off.
 """
 
 from typing import TYPE_CHECKING, Final
 
 from cluster.coordinator.java_hash import partition_for
-from cluster.handlers.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from cluster.handlers.internal_topics import CONSUMER_OFFSETS
 from wire.apis import ApiKey
 from wire.errors import ApiError, Error
 from wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -19,13 +23,15 @@ if TYPE_CHECKING:
     from cluster.handlers.context import BrokerContext
     from cluster.handlers.registry import Registry
 
-_TOPICS: Final = {0: CONSUMER_OFFSETS, 1: TRANSACTION_STATE}
-"""The topic whose leaders coordinate, by the type of the key."""
+_GROUP: Final = 0
+_TRANSACTION: Final = 1
+_SHARE_GROUP: Final = 2
+_SHARE_GROUP_SINCE: Final = 6
 
 
 def register(registry: "Registry") -> None:
     """Serve FindCoordinator."""
-    registry.add(ApiKey.FIND_COORDINATOR, 0, 5, begin)
+    registry.add(ApiKey.FIND_COORDINATOR, 0, 6, begin)
 
 
 def begin(call: "ApiCall") -> None:
@@ -49,12 +55,13 @@ def begin(call: "ApiCall") -> None:
 
 def _find(call: "ApiCall", key_type: int, key: str) -> Coordinator:
     try:
-        topic = _TOPICS.get(key_type)
-        if topic is None:
-            raise ApiError(Error.INVALID_REQUEST, f"there are no coordinators of the type {key_type}")
-        if not key and key_type != 0:
-            raise ApiError(Error.INVALID_REQUEST, "the key is empty")
-        return _coordinator(call.broker, topic, key, call.listener_name)
+        if key_type == _GROUP:
+            return _coordinator(call.broker, key, call.listener_name)
+        if key_type == _TRANSACTION:
+            raise ApiError(Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served")
+        if key_type == _SHARE_GROUP and call.version >= _SHARE_GROUP_SINCE:
+            raise ApiError(Error.COORDINATOR_NOT_AVAILABLE, "share groups are not served")
+        raise ApiError(Error.INVALID_REQUEST, f"there are no coordinators of the type {key_type}")
     except ApiError as error:
         return Coordinator(
             key=key,
@@ -65,14 +72,14 @@ def _find(call: "ApiCall", key_type: int, key: str) -> Coordinator:
         )
 
 
-def _coordinator(broker: "BrokerContext", topic: str, key: str, listener: str) -> Coordinator:
-    partitions = broker.metadata.snapshot.topics.get(topic)
+def _coordinator(broker: "BrokerContext", group: str, listener: str) -> Coordinator:
+    partitions = broker.metadata.snapshot.topics.get(CONSUMER_OFFSETS)
     if partitions is None:
-        broker.nursery.start_soon(broker.auto_creation.create, [topic], name=f"creation of {topic}")
-        raise ApiError(Error.COORDINATOR_NOT_AVAILABLE, f"{topic} is being created")
-    count = broker.groups.partition_count if topic == CONSUMER_OFFSETS else len(partitions)
-    state = partitions.get(partition_for(key, count))
+        create = broker.auto_creation.create
+        broker.nursery.start_soon(create, [CONSUMER_OFFSETS], name=f"creation of {CONSUMER_OFFSETS}")
+        raise ApiError(Error.COORDINATOR_NOT_AVAILABLE, f"{CONSUMER_OFFSETS} is being created")
+    state = partitions.get(partition_for(group, broker.groups.partition_count))
     node = None if state is None else broker.metadata.node(state.leader, listener)
     if node is None:
         raise ApiError(Error.COORDINATOR_NOT_AVAILABLE, "the coordinator's partition has no leader")
-    return Coordinator(key=key, node_id=node.broker_id, host=node.host, port=node.port, error_code=0)
+    return Coordinator(key=group, node_id=node.broker_id, host=node.host, port=node.port, error_code=0)

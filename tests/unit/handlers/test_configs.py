@@ -1,0 +1,253 @@
+"""Describing and altering configurations against a ZooKeeper in memory, and taking changes over."""
+
+from types import SimpleNamespace
+
+import pytest
+import trio
+import trio.testing
+
+from cluster.configuration.broker_config import BrokerConfig, ConfigSource
+from cluster.configuration.catalogue import broker_settings, topic_settings
+from cluster.handlers import alter_configs, describe_configs, incremental_alter_configs
+from cluster.handlers.config_resources import ResourceType
+from cluster.live_configuration import LiveConfiguration
+from cluster.zookeeper.broker_store import BrokerStore
+from cluster.zookeeper.config_changes import ConfigChanges
+from cluster.zookeeper.znodes import TOPICS
+from simulation.zookeeper import FakeZooKeeper
+from simulation.zookeeper_ensemble import FakeEnsemble
+from wire.errors import Error
+from wire.messages import alter_configs as alter_messages
+from wire.messages import incremental_alter_configs as incremental_messages
+from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from wire.types import WallMs
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+TOPIC, BROKER, LOGGER = ResourceType.TOPIC, ResourceType.BROKER, ResourceType.BROKER_LOGGER
+
+
+def in_broker(test):
+    """Run a test with a broker 1 that knows the topic t, on a ZooKeeper in memory."""
+
+    async def main():
+        zookeeper = FakeZooKeeper(FakeEnsemble())
+        zookeeper.connect()
+        await zookeeper.renew_session()
+        store = BrokerStore(zookeeper)
+        await store.create_persistent_paths()
+        config = BrokerConfig({"zookeeper.connect": "x", "broker.id": "1", "log.retention.hours": "1"})
+        broker = SimpleNamespace(
+            config=config,
+            broker_id=1,
+            store=store,
+            metadata=SimpleNamespace(snapshot=SimpleNamespace(topics={"t": {}})),
+            zookeeper=zookeeper,
+        )
+        await test(broker)
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def call(broker, request):
+    return SimpleNamespace(broker=broker, request=request, version=4)
+
+
+async def describe(broker, kind, name, keys=None, *, synonyms=True, texts=True):
+    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
+    request = DescribeConfigsRequest(
+        resources=[resource], include_synonyms=synonyms, include_documentation=texts
+    )
+    (result,) = (await describe_configs.handle(call(broker, request))).results
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    if result.error_code:
+        return Error.from_code(result.error_code)
+    return {config.name: config for config in result.configs}
+
+
+async def incrementally(broker, kind, name, *changes, validate_only=False):
+    configs = [
+        incremental_messages.AlterableConfig(name=key, config_operation=operation, value=value)
+        for key, operation, value in changes
+    ]
+    resource = incremental_messages.AlterConfigsResource(
+        resource_type=kind, resource_name=name, configs=configs
+    )
+    request = incremental_messages.IncrementalAlterConfigsRequest(
+        resources=[resource], validate_only=validate_only
+    )
+    (response,) = (await incremental_alter_configs.handle(call(broker, request))).responses
+    return Error.from_code(response.error_code)
+
+
+async def stored(broker, entity_type, name):
+    return dict((await broker.store.read_config(entity_type, name))[0])
+
+
+def test_every_setting_of_a_topic_with_its_source():
+    @in_broker
+    async def _(broker):
+        await incrementally(broker, TOPIC, "t", ("max.message.bytes", SET, "7"))
+        found = await describe(broker, TOPIC, "t")
+        assert found.keys() == topic_settings().keys()
+        own, inherited, plain = (found[key] for key in ("max.message.bytes", "retention.ms", "segment.bytes"))
+        assert (own.value, own.config_source) == ("7", ConfigSource.TOPIC)
+        assert [(each.name, each.source) for each in own.synonyms] == [
+            ("max.message.bytes", ConfigSource.TOPIC),
+            ("message.max.bytes", ConfigSource.DEFAULT),
+        ]
+        assert (inherited.value, inherited.config_source) == ("3600000", ConfigSource.STATIC)
+        assert (plain.value, plain.config_source) == (str(1 << 30), ConfigSource.DEFAULT)
+        assert own.documentation
+        assert own.config_type == 3
+        assert not own.read_only
+
+
+def test_every_setting_of_a_broker_and_no_secret():
+    @in_broker
+    async def _(broker):
+        found = await describe(broker, BROKER, "1")
+        assert found.keys() == broker_settings().keys()
+        assert found["broker.id"].read_only
+        assert found["ssl.key.password"].is_sensitive
+        assert found["ssl.key.password"].value is None
+        some = await describe(broker, BROKER, "1", ["broker.id"], synonyms=False, texts=False)
+        assert some.keys() == {"broker.id"}
+        assert some["broker.id"].synonyms == []
+        assert some["broker.id"].documentation is None
+        assert await describe(broker, BROKER, "") == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "error"),
+    [
+        (TOPIC, "missing", Error.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "a b", Error.INVALID_TOPIC_EXCEPTION),
+        (BROKER, "2", Error.INVALID_REQUEST),
+        (BROKER, "one", Error.INVALID_REQUEST),
+        (ResourceType.CLIENT_METRICS, "x", Error.INVALID_REQUEST),
+        (77, "x", Error.INVALID_REQUEST),
+    ],
+)
+def test_what_cannot_be_described_or_altered(kind, name, error):
+    @in_broker
+    async def _(broker):
+        assert await describe(broker, kind, name) is error
+        assert await incrementally(broker, kind, name, ("retention.ms", SET, "1")) is error
+
+
+def test_single_settings_are_changed():
+    @in_broker
+    async def _(broker):
+        ok = Error.NONE
+        assert (
+            await incrementally(broker, TOPIC, "t", ("retention.ms", SET, "1"), ("flush.ms", SET, "2")) is ok
+        )
+        assert await incrementally(broker, TOPIC, "t", ("flush.ms", DELETE, None)) is ok
+        assert await incrementally(broker, TOPIC, "t", ("cleanup.policy", APPEND, "compact,delete")) is ok
+        assert await stored(broker, TOPICS, "t") == {"retention.ms": "1", "cleanup.policy": "delete,compact"}
+        assert await incrementally(broker, TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete")) is ok
+        assert (await stored(broker, TOPICS, "t"))["cleanup.policy"] == "compact"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ([("retention.ms", SET, "soon")], Error.INVALID_CONFIG),
+        ([("nonsense", SET, "1")], Error.INVALID_CONFIG),
+        ([("retention.ms", APPEND, "1")], Error.INVALID_CONFIG),
+        ([("cleanup.policy", SUBTRACT, "delete")], Error.INVALID_CONFIG),
+        ([("retention.ms", SET, None)], Error.INVALID_REQUEST),
+        ([("retention.ms", 9, "1")], Error.INVALID_REQUEST),
+        ([("retention.ms", SET, "1"), ("retention.ms", SET, "2")], Error.INVALID_REQUEST),
+    ],
+)
+def test_a_wrong_change_leaves_what_is_stored(changes, error):
+    @in_broker
+    async def _(broker):
+        assert await incrementally(broker, TOPIC, "t", *changes) is error
+        assert await stored(broker, TOPICS, "t") == {}
+
+
+def test_validation_stores_nothing():
+    @in_broker
+    async def _(broker):
+        right, wrong = ("retention.ms", SET, "1"), ("retention.ms", SET, "x")
+        assert await incrementally(broker, TOPIC, "t", right, validate_only=True) is Error.NONE
+        assert await incrementally(broker, TOPIC, "t", wrong, validate_only=True) is Error.INVALID_CONFIG
+        assert await stored(broker, TOPICS, "t") == {}
+
+
+def test_alter_configs_replaces_everything():
+    @in_broker
+    async def _(broker):
+        await incrementally(broker, TOPIC, "t", ("flush.ms", SET, "2"))
+        configs = [alter_messages.AlterableConfig(name="retention.ms", value="1")]
+        resources = [
+            alter_messages.AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=configs)
+            for name in ("t", "missing")
+        ]
+        request = alter_messages.AlterConfigsRequest(resources=resources)
+        response = await alter_configs.handle(call(broker, request))
+        assert [each.error_code for each in response.responses] == [0, Error.UNKNOWN_TOPIC_OR_PARTITION]
+        assert await stored(broker, TOPICS, "t") == {"retention.ms": "1"}
+
+
+def test_levels_of_loggers_are_a_configuration():
+    @in_broker
+    async def _(broker):
+        name = "cluster.live_configuration"
+        assert (await describe(broker, LOGGER, "1"))[name].value
+        assert await incrementally(broker, LOGGER, "1", (name, SET, "DEBUG")) is Error.NONE
+        assert (await describe(broker, LOGGER, "1"))[name].value == "DEBUG"
+        assert await incrementally(broker, LOGGER, "1", (name, DELETE, None)) is Error.NONE
+        assert await incrementally(broker, LOGGER, "1", (name, SET, "LOUD")) is Error.INVALID_CONFIG
+        assert await incrementally(broker, LOGGER, "1", ("no.such", SET, "INFO")) is Error.INVALID_CONFIG
+        assert await incrementally(broker, LOGGER, "1", ("root", DELETE, None)) is Error.INVALID_REQUEST
+
+
+class Logs:
+    """Stands for the log store: remembers what it was told."""
+
+    def __init__(self, topic):
+        self.topics = {}
+        self.default = None
+        self._log = SimpleNamespace(topic_partition=SimpleNamespace(topic=topic))
+
+    def all_logs(self):
+        return [self._log]
+
+    def update_topic_config(self, topic, config):
+        self.topics[topic] = config
+
+    def update_default_config(self, config):
+        self.default = config
+
+
+def test_changes_are_taken_over_while_the_broker_runs():
+    @in_broker
+    async def _(broker):
+        live = LiveConfiguration(
+            broker.config, broker.store, ConfigChanges(broker.zookeeper, lambda: WallMs(0))
+        )
+        unclean = []
+        live.on_unclean_election = unclean.append
+        await incrementally(broker, TOPIC, "t", ("retention.ms", SET, "5"))
+        loaded = await live.load()
+        assert loaded["t"].retention_ms == 5
+        logs = Logs("t")
+        live.attach(logs)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(live.follow)
+            await incrementally(broker, TOPIC, "t", ("segment.bytes", SET, "100"))
+            await trio.testing.wait_all_tasks_blocked()
+            assert (logs.topics["t"].segment_bytes, logs.topics["t"].retention_ms) == (100, 5)
+            await incrementally(broker, BROKER, "", ("message.max.bytes", SET, "9"))
+            await trio.testing.wait_all_tasks_blocked()
+            assert broker.config.message_max_bytes == 9
+            assert logs.default.max_message_bytes == 9
+            assert (logs.topics["t"].max_message_bytes, logs.topics["t"].retention_ms) == (9, 5)
+            await incrementally(broker, BROKER, "1", ("unclean.leader.election.enable", SET, "true"))
+            await incrementally(broker, TOPIC, "t", ("unclean.leader.election.enable", SET, "true"))
+            await trio.testing.wait_all_tasks_blocked()
+            assert unclean == [None, "t"]
+            nursery.cancel_scope.cancel()
