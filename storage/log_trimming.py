@@ -25,8 +25,10 @@ class TrimmableLog(LogState):
             before: [0 .. 1200) [1200 .. 1500)
             truncate_suffix(1300): [0 .. 1200) [1200 .. 1300)
 
+        Takes a sync where there is anything to cut.
+
         Returns:
-            Whether there was anything to cut.
+            Whether there was.
 
         Raises:
             CorruptBatchError: the .log is damaged before that offset; nothing was cut.

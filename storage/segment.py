@@ -354,10 +354,15 @@ class Segment(SegmentFiles):
         return end
 
     def truncate_bytes(self, size: int) -> None:
-        """Cut the .log to `size` bytes, where it is longer: an untouched file keeps its time."""
+        """Cut the .log to `size` bytes, where it is longer, and sync it; an untouched file keeps its time.
+
+        Synced at once, because new records will take the place of those that were cut. Where a crash lost the new ones
+        and kept what follows them, the old ones would stand in their place.
+        """
         file = self.file
         if file.size() != size:
             file.truncate(size)
+            file.sync()
         self.size = size
 
     def _reload_max_timestamp(self) -> None:

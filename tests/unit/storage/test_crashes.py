@@ -218,7 +218,7 @@ class Machine:
         log = self.log
         batches = [read_header(data) for data in stored(log)]
         for one, following in pairwise(batches):
-            assert following.base_offset == one.next_offset
+            assert following.base_offset == one.next_offset, (one, following, list(log.segments), log)
             assert following.partition_leader_epoch >= one.partition_leader_epoch
             if (
                 following.partition_leader_epoch > one.partition_leader_epoch
