@@ -50,7 +50,7 @@ def add_options(parser: argparse._ActionsContainer, cls: type[Config]) -> None:
             shape |= {"metavar": described["metavar"] or _metavar(kind, field.name), "default": default}
             if described["choices"]:
                 shape |= {"choices": described["choices"], "metavar": described["metavar"]}
-            shape |= {"action": "append"} if kind in (tuple, Mapping) else {"type": kind}
+            shape |= {"action": "append", "default": None} if kind in (tuple, Mapping) else {"type": kind}
         parser.add_argument("--" + field.name.replace("_", "-"), **shape)
 
 

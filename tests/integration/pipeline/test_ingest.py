@@ -1,0 +1,114 @@
+"""Ingest on a shared cluster and Spark: what reaches the table, what reaches the dead letters, and what is refused."""
+
+import json
+from typing import Any
+
+import pytest
+
+from pipeline.failure import JobError, explain
+from pipeline.jobs import ingest
+from tests.integration.pipeline.conftest import receive, send
+
+SCHEMA = "id INT NOT NULL, name STRING, delay DOUBLE, at TIMESTAMP"
+
+
+@pytest.fixture
+def config(cluster, make_topics, tmp_path, request):
+    """A configuration for a topic of this test's own."""
+    topic = request.node.name.replace("[", "-").rstrip("]")
+    make_topics.create([topic], partitions=2)
+
+    def make(**values: Any) -> ingest.IngestConfig:
+        given = {"topic": (topic,), "form": "json", "schema": SCHEMA, "once": True, "partition_by": "none"}
+        return ingest.IngestConfig(
+            bootstrap_server=cluster.bootstrap_servers,
+            table=str(tmp_path / "table"),
+            dead_letter_topic=f"{topic}-dead",
+            **{**given, **values},
+        )
+
+    make.topic = topic
+    make.send = lambda values: send(
+        cluster.bootstrap_servers,
+        topic,
+        [{"value": v if isinstance(v, bytes) else json.dumps(v).encode()} for v in values],
+    )
+    return make
+
+
+def test_raw_records_keep_everything(spark, cluster, config, said) -> None:
+    records = [
+        {"key": b"k%d" % i, "value": bytes([i]), "headers": [("h", b"\x00")], "partition": i % 2,
+         "timestamp": 1_357_034_400_000 + i}
+        for i in range(10)
+    ]  # fmt: skip
+    send(cluster.bootstrap_servers, config.topic, records)
+    result = ingest.run(spark, config(form="raw", partition_by="hour"), said, said.stop)
+    assert (result["rows"], result["dead_letters"]) == (10, 0)
+    rows = spark.read.parquet(config().table).orderBy("timestamp").collect()
+    assert [bytes(row.value) for row in rows] == [bytes([i]) for i in range(10)]
+    assert {(str(row.event_date), row.event_hour) for row in rows} == {("2013-01-01", 10)}
+    assert [(h.key, bytes(h.value)) for h in rows[0].headers] == [("h", b"\x00")]
+
+
+def test_what_does_not_parse_goes_to_the_dead_letters(spark, cluster, config, said) -> None:
+    good = [{"id": i, "name": "n", "delay": i / 2, "at": "2013-01-01T10:00:00Z"} for i in range(5)]
+    bad = [b"{nonsense", b"", b"[1]", {"id": "seven"}, {"name": "no id"}]
+    config.send([*good, *bad])
+    result = ingest.run(spark, config(), said, said.stop)
+    assert (result["rows"], result["dead_letters"]) == (5, 5)
+    assert sorted(row.id for row in spark.read.parquet(config().table).collect()) == list(range(5))
+    letters = receive(cluster.bootstrap_servers, config().dead_letter_topic, 1)
+    by_value = {m.value(): {k: v.decode() for k, v in m.headers()} for m in letters}
+    reasons = {value: headers["ottla.reason"] for value, headers in by_value.items()}
+    assert reasons == {
+        b"{nonsense": "the value is no JSON",
+        b"": "the value is empty",
+        b"[1]": "the value is no JSON of the schema's columns",
+        b'{"id": "seven"}': "field id: seven is no INT",
+        b'{"name": "no id"}': "field id is absent",
+    }
+    assert {h["ottla.topic"] for h in by_value.values()} == {config.topic}
+
+
+def test_fields_that_the_schema_does_not_know_are_kept(spark, config, said) -> None:
+    config.send([{"id": 1, "gate": "B7"}, {"id": 2}])
+    ingest.run(spark, config(), said, said.stop)
+    rows = {row.id: row.extra_fields for row in spark.read.parquet(config().table).collect()}
+    assert rows == {1: {"gate": "B7"}, 2: None}
+
+
+def test_a_second_run_reads_only_what_is_new_with_the_inferred_schema(spark, config, said) -> None:
+    config.send([{"id": 1, "name": "a"}])
+    assert ingest.run(spark, config(schema=None), said, said.stop)["rows"] == 1
+    config.send([{"id": 2, "name": "b", "later": True}])
+    assert ingest.run(spark, config(schema=None), said, said.stop)["rows"] == 1
+    rows = {row.id: row.extra_fields for row in spark.read.parquet(config().table).collect()}
+    assert rows == {1: None, 2: {"later": "true"}}
+
+
+def test_a_changed_type_is_refused_and_nothing_is_written(spark, config, said) -> None:
+    config.send([{"id": 1}])
+    ingest.run(spark, config(), said, said.stop)
+    with pytest.raises(JobError, match="column id is INT there and STRING here"):
+        ingest.run(spark, config(schema="id STRING"), said, said.stop)
+
+
+def test_a_new_checkpoint_on_an_old_table_is_refused(spark, config, said, tmp_path) -> None:
+    config.send([{"id": 1}])
+    ingest.run(spark, config(), said, said.stop)
+    with pytest.raises(JobError, match="another checkpoint"):
+        ingest.run(spark, config(checkpoint=str(tmp_path / "other")), said, said.stop)
+
+
+def test_a_damaged_checkpoint_is_one_line(spark, config, said, tmp_path) -> None:
+    config.send([{"id": 1}])
+    ingest.run(spark, config(), said, said.stop)
+    offsets = tmp_path / "table.checkpoint" / "table" / "offsets"
+    (offsets / "0").write_text("nonsense")
+    (offsets / ".0.crc").unlink()
+    (offsets.parent / "commits" / "0").unlink()
+    with pytest.raises(Exception, match=".") as caught:
+        ingest.run(spark, config(), said, said.stop)
+    assert "the checkpoint cannot be read" in explain(caught.value)
+    assert "\n" not in explain(caught.value)
