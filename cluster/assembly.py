@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from cluster.configuration.broker_config import BrokerConfig
     from cluster.membership import Membership
     from cluster.metrics.catalogue import BrokerMetrics
+    from cluster.state_feed import StateFeed
     from cluster.surroundings import Surroundings
     from cluster.zookeeper.broker_store import BrokerStore
     from cluster.zookeeper.client import ZooKeeper
@@ -66,6 +67,7 @@ class Means:
     metrics: "BrokerMetrics"
     around: "Surroundings"
     nursery: trio.Nursery
+    feed: "StateFeed"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +121,10 @@ def assemble(means: Means) -> Parts:
         lambda registration: _control_channel(means, registration),
         config,
         around.clock,
+        metrics=means.metrics,
+        on_state_change=means.feed.controller_decided,
     )
+    means.feed.follow(replicas)
     context = BrokerContext(
         config=config,
         broker_id=config.broker_id,

@@ -28,6 +28,7 @@ from cluster.addresses import addresses_of
 from cluster.assembly import Means, Parts, assemble, describe_partitions, registration_of
 from cluster.coordinator.offsets_log import CONSUMER_OFFSETS
 from cluster.departure import Departure
+from cluster.journal.writer import StateJournal
 from cluster.live_configuration import LiveConfiguration
 from cluster.management import StateChanges, management_methods
 from cluster.membership import Membership
@@ -35,6 +36,7 @@ from cluster.metrics.catalogue import BrokerMetrics
 from cluster.network.management import ManagementServer
 from cluster.probes import add_probes
 from cluster.process_limits import set_process_limits
+from cluster.state_feed import StateFeed
 from cluster.stop_reasons import BrokerStopError, ExitCode, stop_reason
 from cluster.surroundings import Surroundings, real_surroundings
 from cluster.zookeeper.broker_store import BrokerStore
@@ -53,6 +55,8 @@ logger = logging.getLogger(__name__)
 
 ANSWER_GRACE_S: Final = 1.0
 """How long requests that were begun may take to be answered when the broker leaves."""
+TELLING_GRACE_S: Final = 1.0
+"""How long a leaving controller waits for the brokers to hear who leads what now."""
 MANAGEMENT_SOCKET: Final = "management.sock"
 
 
@@ -218,6 +222,10 @@ class Broker:
         self._live.attach(logs)
         self._set_state(State.STARTING)
         directory = Path(logs.directories[0].path) if self._around.has_files else None
+        if directory is not None:
+            clock, offload = self._around.clock, self._around.offload
+            self.changes.journal = StateJournal(directory, broker_id, clock.wall_ms, offload)
+            service.start_soon(self.changes.journal.run, name="state-change journal")
         membership = self._membership = Membership(
             self._zookeeper, self._store, directory, self._link, self._around.clock
         )
@@ -233,6 +241,7 @@ class Broker:
                 metrics=self.metrics,
                 around=self._around,
                 nursery=service,
+                feed=StateFeed(self.changes),
             )
         )
         add_probes(self.metrics, parts)
@@ -326,6 +335,8 @@ class Broker:
         if serving:
             with self._leaving_scope:
                 await Departure(parts.context, self._addresses.inter_broker, parts.connect).depart()
+            with trio.move_on_after(TELLING_GRACE_S):
+                await parts.context.controller.wait_told()
             with trio.move_on_after(self.config.zookeeper_session_timeout_ms / 1000):
                 await parts.context.controller.resign()
         await parts.listeners.stop(ANSWER_GRACE_S)

@@ -11,24 +11,32 @@ from cluster.network.management import ManagementError, Method
 
 if TYPE_CHECKING:
     from cluster.broker import Broker
+    from cluster.journal.writer import StateJournal
 
 EVENTS_KEPT_MAX: Final = 1000
 """Events that wait for one slow listener; the oldest go, and the listener is told how many."""
 
 
 class StateChanges:
-    """What happens to a broker, handed to whoever listens."""
+    """What happens to a broker, written down and handed to whoever listens.
+
+    Attributes:
+        journal: Where everything is noted; None while there is none.
+    """
 
     def __init__(self) -> None:
+        self.journal: StateJournal | None = None
         self._listeners: dict[_Listener, None] = {}
 
     def publish(self, kind: str, **what: Any) -> None:
-        """Tell every listener of an event. Never waits, and costs nothing where nobody listens.
+        """Note an event, and tell every listener of it. Never waits.
 
         Args:
             kind: What happened.
             what: What it happened to, made of what msgpack knows.
         """
+        if self.journal is not None:
+            self.journal.note(kind, what)
         for listener in self._listeners:
             listener.put({"kind": kind, **what})
 

@@ -16,7 +16,7 @@ from cluster.statemachines.isr import CommittedIsr, PendingExpand, PendingIsr
 from cluster.zookeeper.client import BadVersionError, NoNodeError, ZooKeeperError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from cluster.metrics.catalogue import BrokerMetrics
     from cluster.statemachines.leadership import PartitionLeadership
@@ -51,11 +51,15 @@ class IsrChanges:
         store: ZooKeeper.
         clock: Tells partitions when their change came through.
         metrics: Counts expansions, shrinkings, and changes that the znode's version refused.
+
+    Attributes:
+        on_committed: Called with each partition whose ISR has just changed.
     """
 
     def __init__(self, store: IsrStore, clock: "Clock", metrics: "BrokerMetrics") -> None:
         self._store = store
         self._clock = clock
+        self.on_committed: list[Callable[[Partition], None]] = []
         self._proposed: dict[Partition, None] = {}
         self._written: dict[TopicPartition, None] = {}
         self._proposal_came = trio.Event()
@@ -114,6 +118,8 @@ class IsrChanges:
             self._written[topic_partition] = None
             self._write_done.set()
             partition.isr_committed(pending, version, self._clock.monotonic())
+            for callback in self.on_committed:
+                callback(partition)
             return
 
     async def _announce(self) -> NoReturn:

@@ -28,6 +28,7 @@ _COMMANDS: Final = {
     "log-dirs": ("ottla.commands.log_dirs", "Show what replicas take on the brokers' disks."),
     "broker-api-versions": ("ottla.commands.broker_api_versions", "Show what each broker serves."),
     "cluster": ("ottla.commands.cluster", "Describe a cluster and its controller, by its public protocol."),
+    "state-changes": ("ottla.commands.state_changes", "Show the brokers' state-change journals, merged."),
     "zookeeper-shell": ("ottla.commands.zookeeper_shell", "Look at the znodes of a cluster."),
     "pipeline": ("ottla.commands.pipeline", "Spark jobs: topics to tables and back, and checks of topics."),
 }

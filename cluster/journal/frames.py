@@ -1,0 +1,62 @@
+"""The journal's bytes.
+
+A file begins with the magic, then come frames until its end::
+
+    +--------+   +------------+--------------+---------------------+
+    | "OTJ1" |   | length u32 | CRC-32C u32  | payload (length)    |   big-endian; the CRC is over the payload
+    +--------+   +------------+--------------+---------------------+
+
+A payload is one event, a msgpack map. A crash may leave the last frame torn: reading ends before it.
+"""
+
+from collections.abc import Iterator, Mapping
+from struct import Struct
+from typing import Any, Final
+
+import crc32c
+import msgpack
+
+MAGIC: Final = b"OTJ1"
+PAYLOAD_SIZE_MAX: Final = 1 << 20
+
+_HEADER: Final = Struct(">II")
+
+
+class JournalError(Exception):
+    """A file is no journal, or damaged before its end."""
+
+
+def encode_frame(event: Mapping[str, Any]) -> bytes:
+    """Write one event, made of what msgpack knows."""
+    payload: bytes = msgpack.packb(event)
+    return _HEADER.pack(len(payload), crc32c.crc32c(payload)) + payload
+
+
+def read_frames(data: bytes | memoryview, position: int = 0) -> Iterator[tuple[dict[str, Any], int]]:
+    """Read events from a position on, each with the position after it; end before a torn last frame.
+
+    Args:
+        data: A journal's bytes.
+        position: Where to begin: 0 for the whole file, else what an earlier reading gave.
+
+    Raises:
+        JournalError: it is no journal, or a frame is damaged that is not the last.
+    """
+    if position == 0:
+        if data[: len(MAGIC)] != MAGIC[: len(data)]:
+            raise JournalError("this is no state-change journal")
+        position = len(MAGIC)
+    view = memoryview(data)
+    while position + _HEADER.size <= len(view):
+        size, crc = _HEADER.unpack_from(view, position)
+        end = position + _HEADER.size + size
+        if end > len(view) and size <= PAYLOAD_SIZE_MAX:
+            return
+        payload = view[position + _HEADER.size : end]
+        if size > PAYLOAD_SIZE_MAX or crc32c.crc32c(payload) != crc:
+            if end >= len(view):
+                return
+            raise JournalError(f"the frame at {position} is damaged")
+        event: dict[str, Any] = msgpack.unpackb(payload)
+        yield event, end
+        position = end
