@@ -1,0 +1,253 @@
+"""A whole cluster in one process: real brokers on simulated machines, with one ZooKeeper, from one seed.
+
+Everything of a broker is the product's own, from the frame that comes in to the file that is written; only
+time, disk, network, ZooKeeper and chance are the simulation's. A killed process leaves its disk as it was
+written, a lost machine loses what was not synced; both leave their ZooKeeper session to its timeout, unless
+a guardian closes it.
+
+Run it under `trio.testing.MockClock(autojump_threshold=0)`: hours pass in the time that the events take.
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, TypeVar
+
+import trio
+
+from cluster.broker import Broker
+from cluster.configuration.broker_config import BrokerConfig
+from cluster.network.broker_client import BrokerClient
+from cluster.surroundings import Surroundings
+from simulation.disk import SimulatedCrash, SimulatedDisk
+from simulation.network import NetworkFaults, SimulatedNetwork
+from simulation.zookeeper import FakeZooKeeper
+from simulation.zookeeper_ensemble import FakeEnsemble
+from wire.types import BrokerId, MonotonicSeconds, WallMs
+
+PORT: Final = 9092
+WALL_START_MS: Final = 1_700_000_000_000
+"""The wall clock when the simulation begins; it runs with trio's clock."""
+
+LOOK_AGAIN_S: Final = 0.01
+"""How often `SimulatedCluster.wait` looks, in simulated time."""
+
+_T = TypeVar("_T")
+
+
+class SimulatedClock:
+    """Both clocks of every simulated machine, on trio's own."""
+
+    def wall_ms(self) -> WallMs:
+        """Give milliseconds since 1970."""
+        return WallMs(WALL_START_MS + int(trio.current_time() * 1000))
+
+    def monotonic(self) -> MonotonicSeconds:
+        """Give seconds since the simulation began."""
+        return MonotonicSeconds(trio.current_time())
+
+
+class SimulatedSession(FakeZooKeeper):
+    """A session whose process may be killed: then nobody closes it."""
+
+    def die(self) -> None:
+        """Die with the process: the session waits for its timeout."""
+        self.abandon()
+        self._dead = True
+
+    def close(self) -> None:
+        """End the session in good order, unless the process is dead."""
+        if not getattr(self, "_dead", False):
+            super().close()
+
+
+class Machine:
+    """One machine and the broker that runs on it, if one does.
+
+    Attributes:
+        broker: The running broker, or None.
+        disk: Its disk, which outlives the broker.
+    """
+
+    def __init__(self, name: str, disk: SimulatedDisk) -> None:
+        self.name = name
+        self.disk = disk
+        self.broker: Broker | None = None
+        self.session: SimulatedSession | None = None
+        self.scope = trio.CancelScope()
+        self.ended = trio.Event()
+
+
+class SimulatedCluster:
+    """Brokers on a network of machines named `broker-<id>`, with one ZooKeeper.
+
+    Args:
+        seed: Where all chance comes from.
+        broker_count: How many machines with a broker there are, with ids from 0 on.
+        settings: Of every broker, over those that the simulation needs.
+        faults: What the network does by itself.
+
+    Attributes:
+        network: Faults of the network are asked of it.
+        ensemble: Faults of ZooKeeper are asked of it.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        broker_count: int = 3,
+        settings: Mapping[str, str] | None = None,
+        faults: NetworkFaults | None = None,
+    ) -> None:
+        self.random = random.Random(seed)
+        self.clock = SimulatedClock()
+        self.network = SimulatedNetwork(seed, faults)
+        self.ensemble = FakeEnsemble(
+            delay=partial(self.random.uniform, 0.0001, 0.002), wall_ms=self.clock.wall_ms
+        )
+        self.machines = {
+            BrokerId(number): Machine(
+                f"broker-{number}", SimulatedDisk(now_ms=self.clock.wall_ms, choose=self._choose)
+            )
+            for number in range(broker_count)
+        }
+        self._settings = dict(settings or {})
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Carry the network and ZooKeeper until cancelled; brokers run in here once started."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            nursery.start_soon(self.network.run, name="network")
+            nursery.start_soon(self.ensemble.run, name="ZooKeeper")
+            task_status.started()
+
+    async def start(self, *broker_ids: int) -> None:
+        """Start brokers, or start them again, and wait until they serve."""
+        for number in broker_ids or tuple(self.machines):
+            machine = self.machines[BrokerId(number)]
+            machine.scope, machine.ended = trio.CancelScope(), trio.Event()
+            broker = machine.broker = Broker(self._config(number), self._surroundings(machine))
+            if self._nursery is None:
+                raise RuntimeError("the cluster does not run")
+            self._nursery.start_soon(self._live, machine, broker, name=machine.name)
+            await broker.ready.wait()
+
+    async def stop(self, broker_id: int) -> None:
+        """Stop a broker as SIGTERM does, and wait until it has left."""
+        machine = self.machines[BrokerId(broker_id)]
+        if machine.broker is not None:
+            machine.broker.stop()
+            await machine.ended.wait()
+
+    async def kill(self, broker_id: int, *, guarded: bool = True) -> None:
+        """Kill a broker's process: its files stay as written, its connections break.
+
+        Args:
+            broker_id: Which one.
+            guarded: Whether its guardian lives and closes the session; else that waits for its timeout.
+        """
+        machine = self.machines[BrokerId(broker_id)]
+        await self._end(machine)
+        machine.disk.stop()
+        self.network.host(machine.name).forget_listeners()
+        for other in [*(each.name for each in self.machines.values()), "client"]:
+            self.network.break_connections(machine.name, other)
+        session = machine.session
+        if guarded and session is not None and self.ensemble.is_alive(session.session_id):
+            self.ensemble.close_session(session.session_id, session.session_password)
+
+    async def lose(self, broker_id: int) -> None:
+        """Lose a machine: nobody is told, and of what was not synced the seed chooses what is left."""
+        machine = self.machines[BrokerId(broker_id)]
+        self.network.lose(machine.name)
+        await self._end(machine)
+        machine.disk.crash(self._choose)
+
+    def restore(self, broker_id: int) -> None:
+        """Bring a lost machine back; its broker is started by `start`."""
+        self.network.restore(self.machines[BrokerId(broker_id)].name)
+
+    def client(self, broker_id: int, *, timeout_s: float = 30.0) -> BrokerClient:
+        """Give a client, on a machine of its own, of one broker."""
+        name = self.machines[BrokerId(broker_id)].name
+        return BrokerClient(
+            name, PORT, "client", request_timeout_s=timeout_s, dial=self.network.host("client").dial
+        )
+
+    def running(self) -> dict[BrokerId, Broker]:
+        """Give the brokers that run, by id."""
+        return {number: each.broker for number, each in self.machines.items() if each.broker is not None}
+
+    async def wait(self, condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
+        """Wait until a condition holds.
+
+        Raises:
+            trio.TooSlowError: it does not hold in time.
+        """
+        with trio.fail_after(timeout_s):
+            while not condition():  # noqa: ASYNC110 - what conditions look at tells nobody when it changes
+                await trio.sleep(LOOK_AGAIN_S)
+
+    async def _live(self, machine: Machine, broker: Broker) -> None:
+        """Be a broker's process: what it dies of when it is killed stays in here."""
+        try:
+            with machine.scope:
+                await broker.run()
+        except* SimulatedCrash:
+            pass
+        finally:
+            machine.broker = None
+            machine.ended.set()
+
+    async def _end(self, machine: Machine) -> None:
+        """End a process on the spot: nothing that it would still write or say gets out."""
+        if machine.broker is None:
+            return
+        if machine.session is not None:
+            machine.session.die()
+        machine.disk.crash_at(0)
+        machine.scope.cancel()
+        await machine.ended.wait()
+
+    def _config(self, number: int) -> BrokerConfig:
+        return BrokerConfig(
+            {
+                "broker.id": str(number),
+                "listeners": f"PLAINTEXT://broker-{number}:{PORT}",
+                "log.dirs": "/logs",
+                "zookeeper.connect": "fake:2181",
+                "zookeeper.session.timeout.ms": "6000",
+                "controlled.shutdown.retry.backoff.ms": "500",
+                "ottla.session.reattach": "false",
+                **self._settings,
+            }
+        )
+
+    def _surroundings(self, machine: Machine) -> Surroundings:
+        def open_session(config: BrokerConfig) -> SimulatedSession:
+            timeout_s = config.zookeeper_session_timeout_ms / 1000
+            machine.session = SimulatedSession(self.ensemble, timeout_s, self.clock.monotonic)
+            return machine.session
+
+        host = self.network.host(machine.name)
+        return Surroundings(
+            clock=self.clock,
+            disk=machine.disk,
+            open_session=open_session,
+            dial=host.dial,
+            make_listeners=host.listeners,  # type: ignore[arg-type]  # they stand for `Listeners`
+            offload=_at_once,
+            offload_abandoned=_at_once,
+            random=random.Random(self.random.getrandbits(64)),
+            has_files=False,
+        )
+
+    def _choose(self, count: int) -> int:
+        return self.random.randint(0, count)
+
+
+async def _at_once(work: Callable[[], _T]) -> _T:
+    await trio.lowlevel.checkpoint()
+    return work()
