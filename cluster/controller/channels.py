@@ -91,6 +91,7 @@ class Channels:
         self._on_answer = on_answer
         self._channels: dict[BrokerId, _Channel] = {}
         self._nursery: trio.Nursery | None = None
+        self._answered = trio.Event()
 
     def start(self, nursery: trio.Nursery) -> None:
         """Have senders run in ``nursery``."""
@@ -132,6 +133,12 @@ class Channels:
         """Give the number of requests that wait, by broker."""
         return {broker_id: len(channel.queue) for broker_id, channel in self._channels.items()}
 
+    async def wait_sent(self) -> None:
+        """Wait until every request queued so far has been answered, or its broker has gone."""
+        while any(self.backlog().values()):
+            self._answered = trio.Event()
+            await self._answered.wait()
+
     async def _send_all(self, channel: _Channel) -> None:
         try:
             with channel.scope:
@@ -142,8 +149,10 @@ class Channels:
                         return  # closed while the answer was on its way to us: the queue is cleared
                     channel.queue.popleft()
                     self._on_answer(channel.registration, request, response)
+                    self._answered.set()
         finally:
             channel.connection.close()
+            self._answered.set()
 
     async def _send(self, channel: _Channel, request: ControlRequest) -> Response:
         """Send until it is answered."""

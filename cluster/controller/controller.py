@@ -229,6 +229,11 @@ class Controller:
                 self._leave_office()
                 nursery.cancel_scope.cancel()
 
+    async def wait_told(self) -> None:
+        """Wait until every broker has heard what this controller decided; at once where this broker is none."""
+        if self._term is not None:
+            await self._term.channels.wait_sent()
+
     async def resign(self) -> None:
         """Give the office up for good, so that another broker is elected: the last act of an orderly stop.
 
