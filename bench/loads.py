@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
+from typing import Any
 
 from bench.processes import cpu_s, pss_mb
 from bench.rdkafka import Batch, Consumer, Producer
@@ -207,13 +208,26 @@ def controller_failover(system: System, controller: int, topics: Mapping[str, in
     from confluent_kafka.admin import AdminClient, OffsetSpec
 
     survivors = ",".join(b for i, b in enumerate(system.bootstrap.split(",")) if i != controller)
-    admin = AdminClient({"bootstrap.servers": survivors, "topic.metadata.refresh.interval.ms": "200"})
-    waiting = [TopicPartition(name, p) for name, count in topics.items() for p in range(count)]
+    admin = AdminClient({"bootstrap.servers": survivors, "log_level": 0})
+    admin.list_topics(timeout=20)
+    everything = [TopicPartition(name, p) for name, count in topics.items() for p in range(count)]
     started = time.perf_counter()
     system.kill(controller)
-    while waiting:
-        asked = admin.list_offsets({p: OffsetSpec.latest() for p in waiting}, request_timeout=10)
-        waiting = [p for p, future in asked.items() if future.exception(timeout=30) is not None]
+    # First what the survivors say, then whether each leader they name answers: a question to the dead would wait.
+    while not _all_led(admin.list_topics(timeout=20).topics, topics, controller):
         if time.perf_counter() - started > 120:
-            raise RuntimeError(f"{len(waiting)} partitions are without a leader")
+            raise RuntimeError("partitions are without a leader")
+    for future in admin.list_offsets(
+        {p: OffsetSpec.latest() for p in everything}, request_timeout=30
+    ).values():
+        future.result(timeout=60)
     return {"s until all are led": time.perf_counter() - started}
+
+
+def _all_led(metadata: Mapping[str, Any], topics: Mapping[str, int], dead: int) -> bool:
+    return all(
+        name in metadata
+        and len(metadata[name].partitions) == count
+        and all(p.leader not in (-1, dead) for p in metadata[name].partitions.values())
+        for name, count in topics.items()
+    )
