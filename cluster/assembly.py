@@ -144,6 +144,7 @@ def assemble(means: Means) -> Parts:
         auto_creation=AutoCreation(config, topic_admin),
         producer_ids=ProducerIds(lambda: means.store.next_producer_id_block(config.broker_id)),
     )
+    context.registry.measure(means.metrics)
     parts = Parts(
         context,
         _listeners(means, Dispatcher(context)),

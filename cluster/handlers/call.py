@@ -6,6 +6,7 @@ from wire.frames import RequestHeader, encode_response
 
 if TYPE_CHECKING:
     from cluster.handlers.context import BrokerContext
+    from cluster.metrics.registry import Histogram
     from cluster.network.response_slot import ResponseSlot
 
 
@@ -23,15 +24,22 @@ class ApiCall:
         broker: Everything that handlers work with.
     """
 
-    __slots__ = ("broker", "header", "request", "slot")
+    __slots__ = ("_begun", "_time_ms", "broker", "header", "request", "slot")
 
     def __init__(
-        self, header: RequestHeader, request: Any, slot: "ResponseSlot", broker: "BrokerContext"
+        self,
+        header: RequestHeader,
+        request: Any,
+        slot: "ResponseSlot",
+        broker: "BrokerContext",
+        time_ms: "Histogram | None" = None,
     ) -> None:
         self.header = header
         self.request = request
         self.slot = slot
         self.broker = broker
+        self._time_ms = time_ms
+        self._begun = 0.0 if time_ms is None else broker.clock.monotonic()
 
     @property
     def version(self) -> int:
@@ -45,6 +53,8 @@ class ApiCall:
 
     def respond(self, response: Any) -> None:
         """Encode the response at the request's version and hand it to the slot."""
+        if self._time_ms is not None:
+            self._time_ms.observe((self.broker.clock.monotonic() - self._begun) * 1000)
         header = self.header
         self.slot.complete(encode_response(response, header.api_version, header.correlation_id))
 

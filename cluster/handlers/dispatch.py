@@ -57,9 +57,12 @@ class Dispatcher:
                 f"{route.key.name} version {version} is not served; "
                 f"versions {route.min_version} to {route.max_version} are"
             )
-        # Bytes after a request are ignored, as Kafka does: librdkafka's Metadata for all topics has three too many.
+        # Bytes after a request are ignored, as Kafka does: librdkafka's Metadata for all topics has three
+        # too many.
         request, _ = route.decoder(version)(frame, position)
-        call = ApiCall(header, request, slot, self._broker)
+        call = ApiCall(header, request, slot, self._broker, route.time_ms)
+        if route.requests is not None:
+            route.requests.value += 1
         if route.begin is None:
             self._broker.nursery.start_soon(_answer, call, route, name=f"{route.key.name.lower()} request")
             return

@@ -11,6 +11,8 @@ from wire.codec import decoder
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.metrics.catalogue import BrokerMetrics
+    from cluster.metrics.registry import Counter, Histogram
 
 Begin = Callable[["ApiCall"], None]
 Handle = Callable[["ApiCall"], Awaitable[Any]]
@@ -26,9 +28,20 @@ class Route:
         max_version: The highest version served.
         begin: Starts a request synchronously, or None where `handle` is given.
         handle: Answers a request in a task of its own, or None where `begin` is given.
+        requests: Counts the requests begun, or None where nothing is counted.
+        time_ms: Takes the time from a request's begin to its answer, likewise.
     """
 
-    __slots__ = ("_decoders", "begin", "handle", "key", "max_version", "min_version")
+    __slots__ = (
+        "_decoders",
+        "begin",
+        "handle",
+        "key",
+        "max_version",
+        "min_version",
+        "requests",
+        "time_ms",
+    )
 
     def __init__(
         self, key: ApiKey, min_version: int, max_version: int, begin: Begin | None, handle: Handle | None
@@ -38,6 +51,8 @@ class Route:
         self.max_version = max_version
         self.begin = begin
         self.handle = handle
+        self.requests: Counter | None = None
+        self.time_ms: Histogram | None = None
         self._decoders: list[Decode | None] = [None] * (max_version + 1)
 
     def serves(self, version: int) -> bool:
@@ -72,6 +87,13 @@ class Registry:
         """Find what serves an API key, or None where it is not served."""
         return self._routes.get(key)
 
+    def measure(self, metrics: "BrokerMetrics") -> None:
+        """Have the requests of every API counted and timed."""
+        for route in self._routes.values():
+            name = _metric_name(route.key)
+            route.requests = metrics.requests.of(name)
+            route.time_ms = metrics.request_time_ms.of(name)
+
     def __iter__(self) -> Iterator[Route]:
         return iter(sorted(self._routes.values(), key=lambda route: route.key))
 
@@ -85,3 +107,8 @@ class Registry:
                 f"outside {api.min_version} to {api.max_version}"
             )
         self._routes[route.key] = route
+
+
+def _metric_name(key: ApiKey) -> str:
+    """Give an API's name as Kafka's metrics have it: ListOffsets."""
+    return "".join(part.capitalize() for part in key.name.split("_"))

@@ -263,6 +263,7 @@ def test_its_metrics_are_read(cluster: Cluster) -> None:
     assert "kafka_controller_kafkacontroller_activecontrollercount 1.0" in text
     assert "kafka_server_replicamanager_underreplicatedpartitions 0.0" in text
     assert "kafka_network_socketserver_connectioncount" in text
+    assert 'kafka_network_requestmetrics_requests_total{request="Metadata"}' in text
 
 
 def test_it_stops_cleanly_and_starts_without_recovery(cluster: Cluster) -> None:
