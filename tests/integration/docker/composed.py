@@ -1,0 +1,203 @@
+"""The cluster of deploy/docker-compose.yml on a real Docker engine, for a test to use and to harm."""
+
+import io
+import json
+import select
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import docker
+import pytest
+from docker.errors import DockerException, ImageNotFound
+from testcontainers.compose import DockerCompose
+
+from ottla.testing.ports import free_port_block
+
+ROOT = Path(__file__).parents[3]
+BROKERS = (1, 2, 3)
+WAIT_TIMEOUT_S = 90.0
+_LOCAL_IMAGES = {
+    "PYTHON_IMAGE": "ottla-local/python",
+    "ZOOKEEPER_IMAGE": "ottla-local/zookeeper",
+    "PIP_NO_INDEX": "1",
+}
+_LOOK_AGAIN_S = 0.1
+
+
+def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = WAIT_TIMEOUT_S) -> None:
+    """Look until a condition holds, and fail saying what did not come about."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {what}"
+        select.select([], [], [], _LOOK_AGAIN_S)
+
+
+class ComposedCluster:
+    """ZooKeeper and three brokers in containers, from ``docker compose up`` to ``down``.
+
+    Attributes:
+        bootstrap_servers: What a client on the host is given.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        try:
+            self._docker = docker.from_env()
+            self._docker.ping()
+        except DockerException as error:
+            pytest.fail(
+                f"no Docker engine answers ({error}); tests/integration/docker/start-engine starts one, as root",
+                pytrace=False,
+            )
+        first = free_port_block(len(BROKERS))
+        self._ports = {broker: first + place for place, broker in enumerate(BROKERS)}
+        self.bootstrap_servers = ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
+        self._project = f"ottla-test-{first}"
+        environment = {"COMPOSE_PROJECT_NAME": self._project, "OTTLA_IMAGE": f"{self._project}:test"}
+        environment |= {f"OTTLA_PORT_{broker}": str(port) for broker, port in self._ports.items()}
+        if self._has_image(_LOCAL_IMAGES["ZOOKEEPER_IMAGE"]):
+            environment |= _LOCAL_IMAGES
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        self._compose = DockerCompose(
+            ROOT / "deploy",
+            compose_file_name=str(ROOT / "deploy" / "docker-compose.yml"),
+            build=True,
+            # Compose 1 cannot wait for health, and we look at it ourselves.
+            wait=False,
+            docker_command_path=_compose_program(),
+        )
+
+    def __enter__(self) -> Self:
+        try:
+            self._compose.start()
+        except subprocess.CalledProcessError as error:
+            self._compose.stop()
+            output = (error.stdout or b"") + (error.stderr or b"")
+            pytest.fail(f"docker compose up failed:\n{output.decode()[-4000:]}", pytrace=False)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            for service in ("zookeeper", *(f"broker-{b}" for b in BROKERS)):
+                print(f"--- the last of {service}:")
+                print(self._container(service).logs(tail=25).decode())
+        self._compose.stop()
+        self._docker.images.remove(f"{self._project}:test", force=True)
+        self._docker.close()
+
+    def wait_healthy(self) -> None:
+        """Wait until every container says it is well."""
+        for service in ("zookeeper", *(f"broker-{b}" for b in BROKERS)):
+            wait_until(lambda service=service: self._health(service) == "healthy", f"{service} healthy")
+
+    def kill(self, broker: int) -> None:
+        """``docker kill``."""
+        self._broker(broker).kill()
+
+    def start(self, broker: int) -> None:
+        """``docker start``."""
+        self._broker(broker).start()
+
+    def stop(self, broker: int) -> int:
+        """``docker stop``, with the grace of the compose file; gives the exit code."""
+        container = self._broker(broker)
+        container.stop(timeout=60)
+        return int(container.wait()["StatusCode"])
+
+    def crash_inside(self, broker: int) -> None:
+        """Kill the broker's process inside its container, and leave the guardian to see it."""
+        script = (
+            "import os, pathlib, signal\n"
+            "children = pathlib.Path('/proc/1/task/1/children').read_text().split()\n"
+            "[os.kill(int(child), signal.SIGKILL) for child in children]"
+        )
+        code, output = self._broker(broker).exec_run(["python", "-c", script])
+        assert code == 0, output.decode()
+
+    def restarts(self, broker: int) -> int:
+        """How often the restart policy has started a broker again."""
+        return int(self._broker(broker).attrs["RestartCount"])
+
+    def size_bytes(self) -> int:
+        """The size of the broker's image."""
+        return int(self._docker.images.get(f"{self._project}:test").attrs["Size"])
+
+    def log(self, broker: int) -> str:
+        """Everything that a broker printed."""
+        return str(self._broker(broker).logs().decode())
+
+    def ottla(self, command: str, *arguments: str | Path) -> str:
+        """Run a command on the host, as the walk-through has it, and give what it printed."""
+        program = [str(Path(sys.executable).parent / "ottla"), command]
+        done = subprocess.run(
+            [*program, "--bootstrap-server", self.bootstrap_servers, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, f"{command} {arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def ottla_inside(self, broker: int, *arguments: str) -> str:
+        """Run a command in a broker's container, and give what it printed."""
+        code, output = self._broker(broker).exec_run(["ottla", *arguments])
+        assert code == 0, output.decode()
+        return str(output.decode())
+
+    def partitions(self, topic: str) -> dict[int, dict[str, Any]]:
+        """Give a topic's partitions by number, as the metadata of the cluster tells them now."""
+        try:
+            described = json.loads(self.ottla("topics", "--describe", "--topic", topic, "--json"))
+        except AssertionError:
+            return {}
+        return {each["partition"]: each for topic in described for each in topic["partitions"]}
+
+    def wait_partitions(
+        self, topic: str, condition: Callable[[dict[int, dict[str, Any]]], bool], what: str
+    ) -> None:
+        """Wait until a topic's partitions are as a condition wants them."""
+        wait_until(lambda: bool(found := self.partitions(topic)) and condition(found), what)
+
+    def copy_logs(self, broker: int, target: Path) -> Path:
+        """Copy a broker's volume out of its container, and give the log directory."""
+        chunks, _ = self._broker(broker).get_archive("/var/lib/ottla/.")
+        with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
+            archive.extractall(target, filter="data")
+        return target
+
+    def _broker(self, broker: int) -> Any:
+        return self._container(f"broker-{broker}")
+
+    def _container(self, service: str) -> Any:
+        labels = [f"com.docker.compose.project={self._project}", f"com.docker.compose.service={service}"]
+        (found,) = self._docker.containers.list(all=True, filters={"label": labels})
+        return found
+
+    def _health(self, service: str) -> str:
+        return str(self._container(service).attrs["State"].get("Health", {}).get("Status"))
+
+    def _has_image(self, name: str) -> bool:
+        try:
+            self._docker.images.get(name)
+        except ImageNotFound:
+            return False
+        return True
+
+
+def _compose_program() -> str:
+    """Give the program that runs as ``PROGRAM compose ...``."""
+    found = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
+    if found.returncode == 0:
+        return "docker"
+    assert shutil.which("docker-compose"), "Docker Compose is not installed"
+    return str(Path(__file__).parent / "compose-v1")
