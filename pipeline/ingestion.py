@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pipeline.compaction import compact_table
 from pipeline.failure import JobError
-from pipeline.group_progress import following_group
+from pipeline.group_progress import following_groups
 from pipeline.job_files import JobFiles
 from pipeline.kafka_source import read_batch, read_stream
 from pipeline.parsing import EXTRA, PARSED, Form, infer_schema, parse_schema, parsed
@@ -60,13 +60,15 @@ class Ingestion:
             config.access.ensure_topic(config.dead_letter_topic)
         totals = {"table": StreamTotals(), "dead letters": StreamTotals()}
         merged = 0
-        with following_group(self._spark, config.access, config.progress_group, "ottla-table", self._report):
+        groups = {} if config.progress_group is None else {"ottla-table": config.progress_group}
+        with following_groups(self._spark, config.access, groups, self._report) as committers:
             while True:
                 follower = Follower(self._report, self._stop, self._watch)
                 turn_ends = monotonic() + (config.compact_every_s or float("inf"))
-                done = follower.follow(
-                    self._start(rows, form), lambda ends=turn_ends: monotonic() > ends  # type: ignore[misc]
-                )  # fmt: skip
+                queries = self._start(rows, form)
+                done = follower.follow(queries, lambda ends=turn_ends: monotonic() > ends)  # type: ignore[misc]
+                for committer in committers.values():
+                    committer.offer(queries["table"].lastProgress)
                 for name, total in done.items():
                     _add(totals[name], total)
                 merged += self._compact()
@@ -245,7 +247,6 @@ class Ingestion:
             self._config.table,
             self._config.table_format,
             target_bytes=self._config.target_file_mb << 20,
-            partition_by=self._partition_columns,
         )
         if merged:
             self._report.send("note", text=f"merged {merged:,} small files")

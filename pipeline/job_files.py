@@ -52,6 +52,10 @@ class JobFiles:
                 stream.write(bytearray(text.encode()))
             finally:
                 stream.close()
+            # A checksum beside a file that is replaced would be another file's for a moment.
+            for checksummed in (scratch, self._path(path)):
+                parent = str(checksummed.getParent().toString())
+                system.delete(self._path(f"{parent}/.{checksummed.getName()}.crc"), False)
             options = self._jvm.org.apache.hadoop.fs.Options.Rename
             overwrite = self._java_array([options.OVERWRITE])
             context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(system.getUri(), self._conf)
@@ -61,6 +65,19 @@ class JobFiles:
         """Remove a file; one that is not there is as good."""
         with _Explained(path):
             self._system(path).delete(self._path(path), False)
+
+    def delete_tree(self, path: str) -> None:
+        """Remove a folder and all in it."""
+        with _Explained(path):
+            self._system(path).delete(self._path(path), True)
+
+    def move(self, source: str, target: str) -> tuple[int, int]:
+        """Move a file within its file system, and give its size in bytes and its modification time in ms."""
+        with _Explained(target):
+            system = self._system(source)
+            system.rename(self._path(source), self._path(target))
+            status = system.getFileStatus(self._path(target))
+            return int(status.getLen()), int(status.getModificationTime())
 
     def qualified(self, path: str) -> str:
         """Give a path with its scheme, as Spark writes it down."""
