@@ -28,6 +28,8 @@ _COMMANDS: Final = {
     "log-dirs": ("ottla.commands.log_dirs", "Show what replicas take on the brokers' disks."),
     "broker-api-versions": ("ottla.commands.broker_api_versions", "Show what each broker serves."),
     "cluster": ("ottla.commands.cluster", "Describe a cluster and its controller, by its public protocol."),
+    "probe": ("ottla.commands.probe", "Send records through a cluster, time each step, count losses."),
+    "doctor": ("ottla.commands.doctor", "Find out why a cluster cannot be reached."),
     "state-changes": ("ottla.commands.state_changes", "Show the brokers' state-change journals, merged."),
     "zookeeper-shell": ("ottla.commands.zookeeper_shell", "Look at the znodes of a cluster."),
     "pipeline": ("ottla.commands.pipeline", "Spark jobs: topics to tables and back, and checks of topics."),

@@ -1,0 +1,197 @@
+"""What the doctor finds out about clusters that are reachable in part, or not at all."""
+
+import pytest
+import trio
+
+from ottla.commands.diagnosis import Doctor
+from ottla.connection import ConnectError
+from wire.errors import Error, RemoteProtocolError
+from wire.messages.describe_configs import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+
+
+class Place:
+    """What stands at an address: a broker with what it says of the cluster."""
+
+    def __init__(self, broker_id, *brokers, controller=0, cluster="c"):
+        self.broker_id = broker_id
+        self.metadata = MetadataResponse(
+            cluster_id=cluster,
+            controller_id=controller,
+            brokers=[
+                MetadataResponseBroker(node_id=number, host=host, port=port) for number, host, port in brokers
+            ],
+        )
+
+
+class FakeConnection:
+    def __init__(self, place):
+        self.place = place
+
+    async def request(self, message, timeout_s):
+        await trio.lowlevel.checkpoint()
+        if isinstance(message, MetadataRequest):
+            return self.place.metadata
+        (resource,) = message.resources
+        if resource.resource_name != str(self.place.broker_id):
+            return DescribeConfigsResponse(results=[DescribeConfigsResult(error_code=Error.INVALID_REQUEST)])
+        value = DescribeConfigsResourceResult(name="broker.id", value=str(self.place.broker_id))
+        return DescribeConfigsResponse(results=[DescribeConfigsResult(configs=[value])])
+
+    async def close(self):
+        await trio.lowlevel.checkpoint()
+
+
+def examine(places, *bootstrap, names=None, other=None):
+    """Run the doctor in a world where only ``places`` answer; a place that is an exception is raised."""
+
+    async def resolve(host, port):
+        await trio.lowlevel.checkpoint()
+        found = (names or {}).get(host, host)
+        if found is None:
+            raise OSError(-2, "Name or service not known")
+        return [found]
+
+    async def connect(host, port, client_id, timeout_s):
+        await trio.lowlevel.checkpoint()
+        place = places.get((host, port), ConnectError(f"{host}:{port}: Connection refused"))
+        if isinstance(place, Exception):
+            raise place
+        return FakeConnection(place)
+
+    async def ask_other(host, port):
+        await trio.lowlevel.checkpoint()
+        return other
+
+    return trio.run(Doctor(resolve, connect, ask_other).examine, list(bootstrap))
+
+
+def wrongs(diagnosis):
+    return [
+        (finding.subject, finding.text, finding.advice)
+        for finding in diagnosis.findings
+        if not finding.is_well
+    ]
+
+
+def test_a_cluster_that_is_well():
+    brokers = [(0, "h0", 1), (1, "h1", 1)]
+    diagnosis = examine({("h0", 1): Place(0, *brokers), ("h1", 1): Place(1, *brokers)}, ("h0", 1))
+    assert diagnosis.is_well
+    assert [broker.broker_id for broker in diagnosis.brokers] == [0, 1]
+
+
+def test_nobody_there():
+    ((subject, text, advice),) = wrongs(examine({}, ("h0", 1)))
+    assert subject == "bootstrap h0:1"
+    assert "refused" in text
+    assert "running" in advice
+
+
+def test_a_container_name_does_not_resolve():
+    brokers = [(0, "kafka-0", 1)]
+    ((subject, text, advice),) = wrongs(
+        examine({("h0", 1): Place(0, *brokers)}, ("h0", 1), names={"kafka-0": None})
+    )
+    assert subject == "broker 0 at kafka-0:1"
+    assert "does not resolve" in text
+    assert "advertised.listeners of broker 0" in advice
+
+
+def test_a_private_address_is_recognised():
+    brokers = [(0, "kafka-0", 1)]
+    ((_, text, advice),) = wrongs(
+        examine({("h0", 1): Place(0, *brokers)}, ("h0", 1), names={"kafka-0": "172.18.0.3"})
+    )
+    assert "172.18.0.3" in text
+    assert "container network" in advice
+
+
+def test_localhost_is_advertised_to_others():
+    brokers = [(0, "localhost", 1)]
+    found = wrongs(examine({("h0", 1): Place(0, *brokers)}, ("h0", 1), names={"localhost": "127.0.0.1"}))
+    assert [subject for subject, _, _ in found] == [
+        "broker 0 advertises localhost:1",
+        "broker 0 at localhost:1",
+    ]
+    assert all("advertised.listeners" in advice for _, _, advice in found)
+
+
+def test_an_address_for_anywhere_is_advertised():
+    brokers = [(0, "0.0.0.0", 1)]
+    place = Place(0, *brokers)
+    ((_, text, _),) = wrongs(examine({("h0", 1): place, ("0.0.0.0", 1): place}, ("h0", 1)))
+    assert "no address" in text
+
+
+def test_two_brokers_advertise_one_address():
+    brokers = [(0, "h0", 1), (1, "h0", 1)]
+    texts = [text for _, text, _ in wrongs(examine({("h0", 1): Place(0, *brokers)}, ("h0", 1)))]
+    assert texts == [
+        "so does broker 0: clients reach one of them for both",
+        "another broker answers there",
+    ]
+
+
+def test_a_port_leads_to_the_wrong_broker():
+    brokers = [(0, "h0", 1), (1, "h0", 2)]
+    places = {("h0", 1): Place(0, *brokers), ("h0", 2): Place(0, *brokers)}
+    ((subject, text, _),) = wrongs(examine(places, ("h0", 1)))
+    assert (subject, text) == ("broker 1 at h0:2", "another broker answers there")
+
+
+def test_bootstrap_servers_of_two_clusters():
+    places = {
+        ("a", 1): Place(0, (0, "a", 1), cluster="one"),
+        ("b", 1): Place(0, (0, "a", 1), cluster="two"),
+    }
+    assert any("different clusters" in text for _, text, _ in wrongs(examine(places, ("a", 1), ("b", 1))))
+
+
+def test_brokers_that_disagree():
+    places = {("a", 1): Place(0, (0, "a", 1), (1, "b", 1)), ("b", 1): Place(1, (1, "b", 1), controller=1)}
+    assert any("disagree" in text for _, text, _ in wrongs(examine(places, ("a", 1), ("b", 1))))
+
+
+def test_no_controller():
+    place = Place(0, (0, "a", 1), controller=-1)
+    assert any("no controller" in text for _, text, _ in wrongs(examine({("a", 1): place}, ("a", 1))))
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [("TLS", "speaks TLS"), ("ZooKeeper", "a ZooKeeper answers"), (None, "closed the connection")],
+)
+def test_what_closes_the_connection(other, expected):
+    closed = ConnectError("a:1 closed the connection instead of answering")
+    ((_, text, _),) = wrongs(examine({("a", 1): closed}, ("a", 1), other=other))
+    assert expected in text
+
+
+def test_an_http_server():
+    answer = RemoteProtocolError("a:1 is no Kafka broker: its answer has length 1213486160")
+    ((_, text, _),) = wrongs(examine({("a", 1): answer}, ("a", 1)))
+    assert "HTTP server" in text
+
+
+def test_a_listener_that_wants_a_login():
+    class Closing(FakeConnection):
+        async def request(self, message, timeout_s):
+            await trio.lowlevel.checkpoint()
+            raise ConnectError("a:1 closed the connection")
+
+    async def connect(host, port, client_id, timeout_s):
+        await trio.lowlevel.checkpoint()
+        return Closing(None)
+
+    async def resolve(host, port):
+        await trio.lowlevel.checkpoint()
+        return [host]
+
+    diagnosis = trio.run(Doctor(resolve, connect).examine, [("a", 1)])
+    ((_, _, advice),) = wrongs(diagnosis)
+    assert "SASL" in advice
