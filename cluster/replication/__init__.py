@@ -1,1 +1,1 @@
-"""The data path: leader and follower roles, fetchers, in-sync replicas, high watermark, purgatory."""
+"""The data path: leader and follower roles, fetchers, in-sync replicas, high watermark, waiting requests."""
