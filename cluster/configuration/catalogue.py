@@ -14,6 +14,7 @@ from cluster.configuration.tables import (
     network,
     own,
     replication,
+    security,
     topic,
     unserved,
 )
@@ -24,7 +25,7 @@ _LISTENER_PREFIX: Final = re.compile(r"listener\.name\.[^.]+\.(?:[^.]+\.(?=sasl\
 @cache
 def broker_settings() -> Mapping[str, Setting]:
     """Give every setting that a broker's file may hold, by name."""
-    tables = (network, log, replication, coordination, administration, own, unserved)
+    tables = (network, log, replication, coordination, administration, own, security, unserved)
     return {setting.name: setting for table in tables for setting in read_table(table.TABLE)}
 
 
