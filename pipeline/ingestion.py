@@ -15,7 +15,7 @@ from pipeline.parsing import EXTRA, PARSED, Form, infer_schema, parse_schema, pa
 from pipeline.report import Report, Stop
 from pipeline.streams import Follower, StreamTotals
 from pipeline.tables import require_fitting_schema, require_fresh_or_same, start_table
-from pipeline.topic_identity import CHECK_EVERY_S, TopicIdentity
+from pipeline.topic_identity import TopicWatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,15 +44,20 @@ class Ingestion:
         self._stop = stop
         self._files = JobFiles(spark)
         self._root = config.checkpoint_path.rstrip("/")
-        self._identity_checked_at = monotonic()
 
     def run(self) -> dict[str, Any]:
         """Ingest until the end, or until asked to stop, and give the figures."""
         config = self._config
         is_new = not self._files.exists(f"{self._root}/table/metadata")
         require_fresh_or_same(self._files, config.table, config.table_format, checkpoint_is_new=is_new)
-        self._identity = TopicIdentity(self._files, f"{self._root}/ottla/topics.json")
-        self._check_identity()
+        watch = TopicWatch(
+            self._files,
+            self._root,
+            config.access,
+            topics=config.topic,
+            pattern=config.topic_pattern,
+            fail=config.fail_on_data_loss,
+        )
         form = self._form()
         rows = self._table_rows(form)
         require_fitting_schema(self._spark, self._files, config.table, config.table_format, rows.schema)
@@ -63,7 +68,7 @@ class Ingestion:
         groups = {} if config.progress_group is None else {"ottla-table": config.progress_group}
         with following_groups(self._spark, config.access, groups, self._report) as committers:
             while True:
-                follower = Follower(self._report, self._stop, self._watch)
+                follower = Follower(self._report, self._stop, watch.look)
                 turn_ends = monotonic() + (config.compact_every_s or float("inf"))
                 queries = self._start(rows, form)
                 done = follower.follow(queries, lambda ends=turn_ends: monotonic() > ends)  # type: ignore[misc]
@@ -221,22 +226,6 @@ class Ingestion:
                 .start()
             )
         return queries
-
-    def _watch(self) -> None:
-        now = monotonic()
-        if now - self._identity_checked_at > CHECK_EVERY_S:
-            self._identity_checked_at = now
-            self._check_identity()
-
-    def _check_identity(self) -> None:
-        """Compare the topics with those of the checkpoint. A cluster that does not answer is the query's affair."""
-        config = self._config
-        wrong = self._identity.check(config.access.topics(config.topic, config.topic_pattern))
-        if wrong and config.fail_on_data_loss:
-            raise JobError(
-                f"{'; '.join(wrong)} under the checkpoint {self._root}: records may be lost. "
-                "Start with a new checkpoint and a new table, or with --no-fail-on-data-loss"
-            )
 
     def _compact(self) -> int:
         if not self._config.compact and not self._config.compact_every_s:

@@ -6,12 +6,13 @@ when a job starts and every few seconds while it runs.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from time import monotonic
 from typing import Final
 
 from pipeline.failure import JobError
 from pipeline.job_files import JobFiles
-from pipeline.kafka_access import TopicFacts
+from pipeline.kafka_access import KafkaAccess, TopicFacts
 
 CHECK_EVERY_S: Final = 3.0
 
@@ -22,6 +23,7 @@ class TopicIdentity:
     def __init__(self, files: JobFiles, path: str) -> None:
         self._files = files
         self._path = path
+        self._missing: set[str] = set()
         text = files.read_text(path)
         try:
             self._known: dict[str, str] = {} if text is None else dict(json.loads(text))
@@ -38,10 +40,14 @@ class TopicIdentity:
             What is wrong, a line a topic: it is gone, or another one has its name.
         """
         wrong = []
+        missing = self._missing
+        self._missing = set(self._known) - set(topics)
         for name, known in self._known.items():
             now = topics.get(name)
             if now is None:
-                wrong.append(f"topic {name} was deleted")
+                # A broker that has just started may not know its topics yet: once is no proof.
+                if name in missing:
+                    wrong.append(f"topic {name} was deleted")
             elif now.id != known:
                 wrong.append(f"topic {name} was deleted and made again")
         new = {name: facts.id for name, facts in topics.items() if name not in self._known}
@@ -49,3 +55,62 @@ class TopicIdentity:
             self._known.update(new)
             self._files.write_text(self._path, json.dumps(self._known))
         return wrong
+
+
+class TopicWatch:
+    """Looks at the ids of a job's topics when it starts and every few seconds.
+
+    Args:
+        files: Where the ids are kept.
+        root: The job's checkpoint.
+        access: The cluster.
+        topics: Names.
+        pattern: Or a regular expression.
+        fail: Whether a topic that was made again ends the job.
+
+    Raises:
+        JobError: a topic was deleted or made again since the checkpoint was begun.
+    """
+
+    def __init__(
+        self,
+        files: JobFiles,
+        root: str,
+        access: KafkaAccess,
+        *,
+        topics: Sequence[str] = (),
+        pattern: str | None = None,
+        fail: bool = True,
+    ) -> None:
+        self._identity = TopicIdentity(files, f"{root}/ottla/topics.json")
+        self._root = root
+        self._access = access
+        self._topics = topics
+        self._pattern = pattern
+        self._fail = fail
+        self._check(self._access.topics(topics, pattern))
+        self._looked_at = monotonic()
+
+    def look(self) -> None:
+        """Compare, where the last look is some seconds ago. A cluster that does not answer is the query's affair.
+
+        Raises:
+            JobError: a topic was deleted or made again.
+        """
+        if monotonic() - self._looked_at < CHECK_EVERY_S:
+            return
+        try:
+            topics = self._access.topics(self._topics, self._pattern)
+        except JobError:
+            topics = None
+        self._looked_at = monotonic()
+        if topics is not None:
+            self._check(topics)
+
+    def _check(self, topics: Mapping[str, TopicFacts]) -> None:
+        wrong = self._identity.check(topics)
+        if wrong and self._fail:
+            raise JobError(
+                f"{'; '.join(wrong)} under the checkpoint {self._root}: records may be lost. "
+                "Start with a new checkpoint and a new table, or with --no-fail-on-data-loss"
+            )

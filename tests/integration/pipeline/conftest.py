@@ -86,7 +86,9 @@ def said() -> Said:
 def send(bootstrap: str, topic: str, records: Sequence[Mapping[str, Any]], **settings: Any) -> None:
     """Send records (value, and maybe key, partition, headers, timestamp), and wait for each acknowledgement."""
     errors: list[Any] = []
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True, **settings})
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True, **settings}
+    )
     for record in records:
         producer.produce(topic, on_delivery=lambda e, _: errors.append(e) if e else None, **record)
         producer.poll(0)

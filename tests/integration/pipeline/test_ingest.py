@@ -108,7 +108,7 @@ def test_a_damaged_checkpoint_is_one_line(spark, config, said, tmp_path) -> None
     (offsets / "0").write_text("nonsense")
     (offsets / ".0.crc").unlink()
     (offsets.parent / "commits" / "0").unlink()
-    with pytest.raises(Exception, match=".") as caught:
+    with pytest.raises(Exception, match=r".") as caught:
         ingest.run(spark, config(), said, said.stop)
     assert "the checkpoint cannot be read" in explain(caught.value)
     assert "\n" not in explain(caught.value)

@@ -1,0 +1,224 @@
+"""How audit works: each side is read once, slimmed to what is compared, and asked several questions."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pipeline.failure import JobError
+from pipeline.kafka_source import read_batch
+from pipeline.report import Report
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pipeline.jobs.audit import AuditConfig
+
+_COLUMNS: Final = (
+    "partition", "records", "bytes", "first_offset", "last_offset", "missing_offsets", "gaps", "duplicates",
+    "order_breaks",
+)  # fmt: skip
+
+
+class Audit:
+    """One run of the job."""
+
+    def __init__(self, spark: "SparkSession", config: "AuditConfig", report: Report) -> None:
+        self._spark = spark
+        self._config = config
+        self._report = report
+
+    def run(self) -> dict[str, Any]:
+        """Check, tell, and give the report."""
+        config = self._config
+        result: dict[str, Any] = {"topic": config.topic, "sides": {}}
+        held: list[DataFrame] = []
+        try:
+            for side in ("this", "other") if config.compares else ("this",):
+                records = self._records(side).persist()
+                held.append(records)
+                result["sides"][side] = self._side(side, records)
+            if config.compares:
+                result["difference"] = self._difference(*held)
+                self._tell_difference(result["difference"])
+        finally:
+            for records in held:
+                records.unpersist()
+        if config.report_file is not None:
+            try:
+                Path(config.report_file).write_text(json.dumps(result, indent=2, default=str) + "\n")
+            except OSError as error:
+                raise JobError(f"--report-file {config.report_file}: {error.strerror}") from None
+        self._judge(result)
+        return result
+
+    def _records(self, side: str) -> "DataFrame":
+        """Give place, size, digest and identity of each record of a side."""
+        from pyspark.sql import functions as F
+
+        config = self._config
+        access = config.access if side == "this" else config.other_access
+        topic = self._topic(side)
+        if config.read_committed:
+            access = type(access)(
+                access.bootstrap_server,
+                {**access.kafka_config, "isolation.level": "read_committed"},
+                access.client_config,
+            )
+        records = read_batch(self._spark, access, topics=(topic,))
+        size = F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))
+        absent = F.lit(None)
+        producer = config.producer or ("''" if config.number else "null")
+        identity = F.expr(config.id).cast("string") if config.id else absent.cast("string")
+        if not config.id and config.number:
+            identity = F.concat_ws(" ", F.expr(producer).cast("string"), F.expr(config.number).cast("string"))
+        number = F.expr(config.number).cast("bigint") if config.number else absent.cast("bigint")
+        return records.select(
+            "partition",
+            "offset",
+            size.cast("bigint").alias("bytes"),
+            F.xxhash64("key", "value").alias("digest"),
+            identity.alias("id"),
+            F.expr(producer).cast("string").alias("producer"),
+            number.alias("number"),
+        )
+
+    def _topic(self, side: str) -> str:
+        return self._config.topic if side == "this" else self._config.other_topic or self._config.topic
+
+    @property
+    def _has_identity(self) -> bool:
+        return self._config.id is not None or self._config.number is not None
+
+    def _side(self, side: str, records: "DataFrame") -> dict[str, Any]:
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F
+
+        place = Window.partitionBy("partition").orderBy("offset")
+        seen = records.withColumn("gap", F.col("offset") - F.lag("offset").over(place) - 1)
+        gap = F.coalesce(F.col("gap"), F.lit(0)) > 0
+        broken = F.lit(False)
+        if self._config.number is not None:
+            sent = Window.partitionBy("partition", "producer").orderBy("offset")
+            seen = seen.withColumn("before", F.lag("number").over(sent))
+            broken = F.coalesce(F.col("number") <= F.col("before"), F.lit(False))
+        repeated = F.lit(False)
+        if self._has_identity:
+            same = Window.partitionBy("id").orderBy("partition", "offset")
+            seen = seen.withColumn("times_before", F.row_number().over(same) - 1)
+            repeated = F.col("id").isNotNull() & (F.col("times_before") > 0)
+        seen = seen.withColumns({"is_gap": gap, "is_broken": broken, "is_repeated": repeated}).persist()
+        try:
+            figures = self._partitions(seen)
+            cases = {
+                "gaps": self._cases(seen, "is_gap", "concat(gap, ' before ', partition, ' at ', offset)"),
+                "duplicates": self._cases(
+                    seen, "is_repeated", "concat(id, ' again in ', partition, ' at ', offset)"
+                ),
+                "order": self._cases(seen, "is_broken", "concat(id, ' in ', partition, ' at ', offset)"),
+            }
+        finally:
+            seen.unpersist()
+        topic = self._topic(side)
+        title = f"{topic} ({side} side)" if self._config.compares else topic
+        rows = [[figure[name] for name in _COLUMNS] for figure in figures]
+        totals = _totals(figures)
+        if len(figures) > 1:
+            rows.append(["all", *(totals.get(name) for name in _COLUMNS[1:])])
+        self._report.send(
+            "table", title=title, columns=[name.replace("_", " ") for name in _COLUMNS], rows=rows
+        )
+        return {"partitions": figures, "totals": totals, "examples": cases}
+
+    def _partitions(self, seen: "DataFrame") -> list[dict[str, Any]]:
+        from pyspark.sql import functions as F
+
+        found = (
+            seen.groupBy("partition")
+            .agg(
+                F.count(F.lit(1)).alias("records"),
+                F.sum("bytes").alias("bytes"),
+                F.min("offset").alias("first_offset"),
+                F.max("offset").alias("last_offset"),
+                F.count_if("is_gap").alias("gaps"),
+                F.count_if("is_repeated").alias("duplicates"),
+                F.count_if("is_broken").alias("order_breaks"),
+            )
+            .withColumn("missing_offsets", F.expr("last_offset - first_offset + 1 - records"))
+            .orderBy("partition")
+        )
+        figures = []
+        for row in found.collect():
+            figure = row.asDict()
+            if not self._has_identity:
+                figure["duplicates"] = None
+            if self._config.number is None:
+                figure["order_breaks"] = None
+            figures.append(figure)
+        return figures
+
+    def _cases(self, seen: "DataFrame", flag: str, text: str) -> list[str]:
+        rows = seen.where(flag).orderBy("partition", "offset").limit(self._config.examples)
+        return [row[0] for row in rows.selectExpr(text).collect()]
+
+    def _difference(self, this: "DataFrame", other: "DataFrame") -> dict[str, Any]:
+        """Compare the sides by identity; what one identity holds, duplicates included, is compared as a whole."""
+        from pyspark.sql import functions as F
+
+        by = ["id"] if self._has_identity else ["partition", "offset"]
+
+        def folded(records: "DataFrame", side: str) -> "DataFrame":
+            return records.groupBy(*by).agg(
+                F.count(F.lit(1)).alias(f"{side}_records"), F.bit_xor("digest").alias(f"{side}_digest")
+            )
+
+        both = folded(this, "this").join(folded(other, "other"), by, "full_outer")
+        kind = (
+            F.when(F.col("other_records").isNull(), "only_this")
+            .when(F.col("this_records").isNull(), "only_other")
+            .when(F.col("this_records") != F.col("other_records"), "other_count")
+            .when(F.col("this_digest") != F.col("other_digest"), "other_content")
+        )
+        differing = both.withColumn("kind", kind).where("kind is not null").persist()
+        try:
+            counts = {row["kind"]: row["count"] for row in differing.groupBy("kind").count().collect()}
+            shown = differing.select("kind", F.concat_ws(" at ", *by).alias("what")).orderBy("kind", "what")
+            cases = [f"{row['kind']}: {row['what']}" for row in shown.limit(self._config.examples).collect()]
+        finally:
+            differing.unpersist()
+        kinds = ("only_this", "only_other", "other_count", "other_content")
+        return {**{name: counts.get(name, 0) for name in kinds}, "examples": cases}
+
+    def _tell_difference(self, difference: dict[str, Any]) -> None:
+        rows = [[name.replace("_", " "), count] for name, count in difference.items() if name != "examples"]
+        self._report.send("table", title="difference", columns=["kind", "records"], rows=rows)
+
+    def _judge(self, result: dict[str, Any]) -> None:
+        """Fail on the faults that were asked for.
+
+        Raises:
+            JobError: naming them with their first case.
+        """
+        found = []
+        for side, facts in result["sides"].items():
+            for fault, name in (("gaps", "gaps"), ("duplicates", "duplicates"), ("order", "order_breaks")):
+                if self._fails_on(fault) and facts["totals"][name]:
+                    case = facts["examples"][fault][0]
+                    found.append(f"{facts['totals'][name]} {name.replace('_', ' ')} on {side} side ({case})")
+        difference = result.get("difference", {"examples": []})
+        if self._fails_on("difference") and difference["examples"]:
+            count = sum(value for name, value in difference.items() if name != "examples")
+            found.append(f"{count} differences ({difference['examples'][0]})")
+        if found:
+            raise JobError(f"{self._config.topic}: {'; '.join(found)}")
+
+    def _fails_on(self, fault: str) -> bool:
+        return fault in self._config.fail_on or "any" in self._config.fail_on
+
+
+def _totals(figures: list[dict[str, Any]]) -> dict[str, Any]:
+    names = ("records", "bytes", "missing_offsets", "gaps", "duplicates", "order_breaks")
+    totals: dict[str, Any] = {}
+    for name in names:
+        values = [figure[name] for figure in figures if figure[name] is not None]
+        totals[name] = sum(values) if values or not figures else None
+    return totals
