@@ -1,0 +1,122 @@
+"""A network of one's own on this machine: hosts in network namespaces, whose links can be cut.
+
+    root namespace (the test)          hub namespace                  host namespaces
+        10.x.y.1 ──────veth──────── bridge ──────veth────────  10.x.y.2, 10.x.y.3, ...
+
+The bridge has a namespace of its own, because one in the root namespace passes its frames through the machine's
+firewall. A cut is a rule that drops packets silently, as a cut cable does: connections stay open and hang.
+"""
+
+import atexit
+import os
+import shutil
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+_PREFIX = "ottla"
+_TOOLS = ("ip", "iptables")
+
+
+class Network:
+    """Hosts on one bridge. Takes root. Close it; what a killed test run left behind is removed by the next one."""
+
+    def __init__(self) -> None:
+        missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
+        assert not missing, f"fault tests need {', '.join(missing)} (apt install iproute2 iptables)"
+        assert os.geteuid() == 0, "fault tests make network namespaces, which takes root"
+        _remove_leftovers()
+        self._tag = os.getpid()
+        self._subnet = f"10.{180 + self._tag // 250 % 60}.{self._tag % 250}"
+        self._numbers: dict[str, int] = {}
+        self._hub = f"{_PREFIX}-{self._tag}-hub"
+        atexit.register(self.close)
+        root_link = f"ot{self._tag}"
+        _run("ip", "netns", "add", self._hub)
+        _run("ip", "-n", self._hub, "link", "add", "bridge", "type", "bridge")
+        _run("ip", "-n", self._hub, "link", "set", "bridge", "up")
+        _run("ip", "link", "add", root_link, "type", "veth", "peer", "name", "root", "netns", self._hub)
+        _run("ip", "addr", "add", f"{self._subnet}.1/24", "dev", root_link)
+        _run("ip", "link", "set", root_link, "up")
+        _run("ip", "-n", self._hub, "link", "set", "root", "master", "bridge", "up")
+
+    def add_host(self, name: str) -> str:
+        """Make a host, and give its address."""
+        self._numbers[name] = len(self._numbers) + 2
+        namespace = self._namespace(name)
+        _run("ip", "netns", "add", namespace)
+        _run(
+            *("ip", "-n", self._hub, "link", "add", name, "type", "veth"),
+            *("peer", "name", "eth0", "netns", namespace),
+        )
+        _run("ip", "-n", self._hub, "link", "set", name, "master", "bridge", "up")
+        _run("ip", "-n", namespace, "addr", "add", f"{self.address(name)}/24", "dev", "eth0")
+        _run("ip", "-n", namespace, "link", "set", "eth0", "up")
+        _run("ip", "-n", namespace, "link", "set", "lo", "up")
+        return self.address(name)
+
+    def address(self, name: str) -> str:
+        """Give a host's address."""
+        return f"{self._subnet}.{self._numbers[name]}"
+
+    def on(self, name: str) -> list[str]:
+        """Give the words in front of a command that is to run on a host."""
+        return ["ip", "netns", "exec", self._namespace(name)]
+
+    def cut(self, name: str, *others: str) -> None:
+        """Let nothing through between a host and others, in either direction."""
+        for other in others:
+            self._drop(name, "INPUT", "-s", other)
+            self._drop(name, "OUTPUT", "-d", other)
+
+    def cut_one_way(self, sender: str, receiver: str) -> None:
+        """Let nothing through from one host to another; what comes back arrives."""
+        self._drop(sender, "OUTPUT", "-d", receiver)
+
+    def unplug(self, name: str) -> None:
+        """Cut a host off from everything."""
+        _run("ip", "-n", self._hub, "link", "set", name, "down")
+
+    def heal(self) -> None:
+        """Undo every cut."""
+        for name in self._numbers:
+            _run(*self.on(name), "iptables", "-F")
+            _run("ip", "-n", self._hub, "link", "set", name, "up")
+
+    def close(self) -> None:
+        """Remove the network, and end what still runs on it."""
+        atexit.unregister(self.close)
+        for name in self._numbers:
+            _delete(self._namespace(name))
+        self._numbers.clear()
+        # The link into the root namespace goes with its peer.
+        _run("ip", "netns", "delete", self._hub)
+
+    def _drop(self, name: str, chain: str, side: str, other: str) -> None:
+        _run(*self.on(name), "iptables", "-A", chain, side, self.address(other), "-j", "DROP")
+
+    def _namespace(self, name: str) -> str:
+        return f"{_PREFIX}-{self._tag}-{name}"
+
+
+def _remove_leftovers() -> None:
+    listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
+    for line in listed.splitlines():
+        prefix, _, rest = line.split()[0].partition("-")
+        owner = rest.partition("-")[0]
+        if prefix == _PREFIX and owner.isdigit() and not Path(f"/proc/{owner}").exists():
+            _delete(line.split()[0])
+
+
+def _delete(namespace: str) -> None:
+    for pid in _run("ip", "netns", "pids", namespace).split():
+        with suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
+    _run("ip", "netns", "delete", namespace)
+
+
+def _run(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
+    return done.stdout
