@@ -6,6 +6,7 @@ Only brokers can be asked for: there are no KRaft controllers here.
 from typing import TYPE_CHECKING, Final
 
 from cluster.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from cluster.handlers.metadata_waits import once_told
 from wire.apis import ApiKey
 from wire.errors import Error
 from wire.messages.describe_cluster import (
@@ -28,7 +29,11 @@ def register(registry: "Registry") -> None:
 
 
 def begin(call: "ApiCall") -> None:
-    """Answer from what the controller last told."""
+    """Answer from what the controller last told; wait for the first time that it does."""
+    once_told(call, _answer)
+
+
+def _answer(call: "ApiCall") -> None:
     request: DescribeClusterRequest = call.request
     if request.endpoint_type != _BROKERS:
         call.respond(

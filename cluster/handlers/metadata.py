@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cluster.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from cluster.handlers.internal_topics import INTERNAL_TOPICS
+from cluster.handlers.metadata_waits import once_told
 from cluster.handlers.topic_metadata import TopicMetadata, View
 from cluster.handlers.topic_names import is_valid_topic_name
 from wire.apis import ApiKey
@@ -61,7 +62,10 @@ class MetadataHandler:
         self._answers: dict[_Question, bytes] = {}
 
     def begin(self, call: "ApiCall") -> None:
-        """Answer at once, or after topics have been created."""
+        """Answer at once, or after topics have been created, or when the controller has first told of the cluster."""
+        once_told(call, self._begin_told)
+
+    def _begin_told(self, call: "ApiCall") -> None:
         request: MetadataRequest = call.request
         snapshot = call.broker.metadata.snapshot
         by_id = [topic.topic_id for topic in request.topics or () if any(topic.topic_id)]

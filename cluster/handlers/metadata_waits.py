@@ -1,12 +1,37 @@
-"""Waiting until this broker has been told of a change that was asked of the controller."""
+"""Waiting until this broker has been told of the cluster, or of a change that was asked of the controller."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
 if TYPE_CHECKING:
+    from cluster.handlers.call import ApiCall
     from cluster.replication.metadata_cache import ClusterSnapshot, MetadataCache
+
+FIRST_TOLD_TIMEOUT_MS: Final = 5_000
+"""How long a client that comes while the broker starts may wait to be told of the cluster."""
+
+
+def once_told(call: "ApiCall", begin: "Callable[[ApiCall], None]") -> None:
+    """Begin a request that asks about the cluster; where the controller has told nothing yet, when it has.
+
+    A broker listens before it is registered, and so before the controller tells it anything. A cluster without
+    brokers, which would be all that it knows, is an answer that some clients do not recover from for minutes.
+
+    Args:
+        call: The request.
+        begin: Answers it. It is called in any case, if need be without anything to tell.
+    """
+    if call.broker.metadata.snapshot.brokers:
+        begin(call)
+    else:
+        call.broker.nursery.start_soon(_begin_told, call, begin, name="waiting for metadata")
+
+
+async def _begin_told(call: "ApiCall", begin: "Callable[[ApiCall], None]") -> None:
+    await wait_told(call.broker.metadata, lambda snapshot: bool(snapshot.brokers), FIRST_TOLD_TIMEOUT_MS)
+    begin(call)
 
 
 async def wait_told(

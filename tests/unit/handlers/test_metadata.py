@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import trio
+import trio.testing
 
 from cluster.handlers import describe_cluster, find_coordinator
 from cluster.handlers.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
@@ -88,7 +89,7 @@ def cluster(*updates, auto_create=True):
     )
 
 
-def ask(broker, begin, key, request, cls, version, listener="PLAINTEXT"):
+def ask(broker, begin, key, request, cls, version, listener="PLAINTEXT", meanwhile=None):
     """Begin a request, run what it started, and give the decoded answer."""
     answers = []
     slot = SimpleNamespace(connection=SimpleNamespace(listener_name=listener), complete=answers.append)
@@ -96,8 +97,12 @@ def ask(broker, begin, key, request, cls, version, listener="PLAINTEXT"):
     async def main():
         async with trio.open_nursery() as broker.nursery:
             begin(ApiCall(RequestHeader(key, version, 9, "c"), request, slot, broker))
+            if meanwhile is not None:
+                await trio.testing.wait_all_tasks_blocked()
+                assert answers == []
+                meanwhile()
 
-    trio.run(main)
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
     (answer,) = answers
     correlation_id, response = decode_response(cls, version, bytes(answer), 4)
     assert correlation_id == 9
@@ -151,6 +156,19 @@ def test_a_leader_that_is_dead_or_lacks_the_listener():
     ]
     old = metadata_of(broker, MetadataRequest(topics=None), 5, listener="OTHER")
     assert old.topics[0].partitions[1].error_code == Error.LEADER_NOT_AVAILABLE
+
+
+def test_a_client_that_comes_first_waits_for_the_controller_to_tell():
+    broker = cluster()
+    response = metadata_of(
+        broker, MetadataRequest(topics=None), meanwhile=lambda: broker.metadata.update(update({0: 1}))
+    )
+    assert [each.node_id for each in response.brokers] == [1, 2]
+    assert response.controller_id == 2
+
+
+def test_a_client_does_not_wait_for_ever():
+    assert metadata_of(cluster(), MetadataRequest(topics=None)).brokers == []
 
 
 def test_topics_by_id():
