@@ -23,7 +23,7 @@ bench: install
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[zookeeper,test,check]'
+	$(BIN)/pip install --quiet --editable '.[zookeeper,pipeline,test,check]'
 	touch $@
 
 # Apache Kafka's own tools and clients, from Maven Central: what the compat tests and the benchmarks compare with.
