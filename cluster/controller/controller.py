@@ -111,7 +111,7 @@ class Controller:
 
     @property
     def is_active(self) -> bool:
-        """Whether this broker is the controller, has read everything, and is known to hold its session."""
+        """Whether this broker is the controller, as far as it is known to hold its session."""
         return self._in_office and self._session_is_live()
 
     @property
@@ -337,8 +337,10 @@ class Controller:
             self._metrics,
             self._on_state_change,
         )
-        await take_office(term)
+        # Brokers hear of this controller in the midst of it, and their clients come at once: their calls wait
+        # in the queue until it is done.
         self._in_office = True
+        await take_office(term)
         logger.info("controller epoch %d serves", epoch)
         self._nursery.start_soon(
             self._rebalance_ticks, self._term_scope, name="controller leader rebalance ticks"

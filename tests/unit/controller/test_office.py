@@ -42,6 +42,25 @@ def test_the_next_controller_elects_for_the_dead_one(tell: Tell) -> None:
     tell(story)
 
 
+def test_whoever_hears_of_a_controller_can_ask_it_at_once(tell: Tell) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.create_topic("t", [[0, 1, 2]])
+        successor = await cluster.stand(1)
+        was_active = []
+        hear = cluster.brokers[2].hear
+
+        def hear_and_look(message: Any) -> Any:
+            was_active.append(successor.is_active)
+            return hear(message)
+
+        cluster.brokers[2].hear = hear_and_look
+        await cluster.kill_broker(0)
+        assert len(was_active) > 1
+        assert all(was_active)
+
+    tell(story)
+
+
 def test_what_happened_between_controllers_is_caught_up_with(tell: Tell) -> None:
     async def story(cluster: Any) -> None:
         await cluster.create_topic("gone", [[1, 2]])
