@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from ottla.leader_order import even_leaders
 from wire.types import BrokerId, TopicPartition
 
 Replicas = tuple[BrokerId, ...]
@@ -23,7 +24,6 @@ Racks = Mapping[BrokerId, str | None]
 """The brokers that may hold replicas, with their racks."""
 
 _NO_RACK: Final = ""
-_Led = dict[BrokerId, dict[TopicPartition, None]]
 
 
 class PlacementError(ValueError):
@@ -306,51 +306,5 @@ class _Board:
         return min(len(replicas), self._rack_count) - len(racks - {None})
 
     def even_leaders(self, partitions: Iterable[TopicPartition]) -> None:
-        """Reorder replicas of some partitions until no broker leads two more than another that could."""
-        leads: Counter[BrokerId] = Counter(dict.fromkeys(self.racks, 0))
-        leads.update(replicas[0] for replicas in self.now.values() if replicas)
-        led: _Led = {broker: {} for broker in self._held}
-        for partition in sorted(partitions):
-            if self.now[partition]:
-                led[self.now[partition][0]][partition] = None
-        moved = True
-        while moved:
-            moved = False
-            for giver in sorted(led, key=lambda broker: (-leads[broker], broker)):
-                path = self._leader_chain(giver, leads, led)
-                if path:
-                    for partition, old, new in path:
-                        replicas = self.now[partition]
-                        place = replicas.index(new)
-                        replicas[0], replicas[place] = replicas[place], replicas[0]
-                        del led[old][partition]
-                        led[new][partition] = None
-                        leads[old] -= 1
-                        leads[new] += 1
-                    moved = True
-                    break
-
-    def _leader_chain(
-        self, giver: BrokerId, leads: Mapping[BrokerId, int], led: "_Led"
-    ) -> list[tuple[TopicPartition, BrokerId, BrokerId]] | None:
-        """Find the shortest chain of reorderings from a broker to one that leads two less or fewer."""
-        if leads[giver] - 2 < min(leads[broker] for broker in self.racks):
-            return None
-        came_by: dict[BrokerId, tuple[TopicPartition, BrokerId]] = {}
-        queue = deque([giver])
-        while queue:
-            broker = queue.popleft()
-            for partition in led[broker]:
-                for other in self.now[partition][1:]:
-                    if other == giver or other in came_by or other not in self.racks:
-                        continue
-                    came_by[other] = (partition, broker)
-                    if leads[other] <= leads[giver] - 2:
-                        path = []
-                        while other != giver:
-                            partition, before = came_by[other]
-                            path.append((partition, before, other))
-                            other = before
-                        return path
-                    queue.append(other)
-        return None
+        """Reorder replicas of some partitions, so that brokers lead as many as each other."""
+        even_leaders(self.now, self.racks.keys(), partitions)

@@ -14,7 +14,14 @@ from ottla.commands.reassignment_file import as_object, as_text
 from ottla.commands.reassignment_keeper import release_keeper, start_keeper
 from ottla.commands.reassignment_progress import duration_text, follow
 from ottla.commands.reassignment_report import progress_line
-from ottla.commands.reassignment_throttle import DEFAULT_RATE, Throttle, set_rate, set_throttle, throttle_of
+from ottla.commands.reassignment_throttle import (
+    DEFAULT_RATE,
+    Throttle,
+    clear_rates,
+    set_rate,
+    set_throttle,
+    throttle_of,
+)
 from ottla.placement import Replicas
 from wire.errors import ApiError
 from wire.types import TopicPartition
@@ -59,7 +66,7 @@ async def execute(admin: Admin, targets: Targets, options: Mapping[str, Any]) ->
     rate = DEFAULT_RATE if options["throttle"] is None else options["throttle"]
     throttle = throttle_of(before, targets, rate) if rate >= 0 else None
     started_at = trio.current_time()
-    errors, keeper = await _begin(admin, targets, throttle, options)
+    errors, keeper = await _begin(admin, before, targets, throttle, options)
     begun = frozenset(partition for partition in targets if errors.get(partition) is None)
     for partition, error in sorted(errors.items()):
         if error is not None:
@@ -114,7 +121,11 @@ async def _checked(
 
 
 async def _begin(
-    admin: Admin, targets: Targets, throttle: Throttle | None, options: Mapping[str, Any]
+    admin: Admin,
+    before: Targets,
+    targets: Targets,
+    throttle: Throttle | None,
+    options: Mapping[str, Any],
 ) -> "tuple[dict[TopicPartition, ApiError | None], subprocess.Popen[bytes] | None]":
     """Set the throttle and begin the moves, or set the rate of moves that go on already."""
     keeper = None
@@ -123,9 +134,13 @@ async def _begin(
     try:
         if throttle is not None:
             await set_throttle(admin, throttle)
-        elif options["throttle"] is not None and options["throttle"] >= 0:
-            brokers = tuple(sorted({broker for replicas in targets.values() for broker in replicas}))
-            await set_rate(admin, brokers, options["throttle"])
+        elif options["throttle"] is not None:
+            # Nothing new is copied: what goes on already gets another rate. Its keeper stays the same.
+            brokers = {each for part in (before, targets) for replicas in part.values() for each in replicas}
+            if options["throttle"] >= 0:
+                await set_rate(admin, tuple(sorted(brokers)), options["throttle"])
+            else:
+                await clear_rates(admin, tuple(sorted(brokers)))
         return await admin.alter_reassignments(targets), keeper
     finally:
         if keeper is not None:

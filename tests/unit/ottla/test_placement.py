@@ -134,6 +134,14 @@ def test_leaders_are_evened_without_copying() -> None:
     assert len(plan.after) == 4
 
 
+def test_leaders_are_even_in_each_topic_even_where_their_sums_are() -> None:
+    before = {TopicPartition("busy", each): brokers(0, 1) for each in range(4)}
+    before |= {TopicPartition("idle", each): brokers(1, 0) for each in range(4)}
+    plan = rebalanced(before, racks(2))
+    for topic in ("busy", "idle"):
+        assert led({each: one for each, one in plan.result.items() if each.topic == topic}) == {0: 2, 1: 2}
+
+
 def test_bytes_are_counted_per_copy() -> None:
     before = {TopicPartition("t", 0): brokers(0), TopicPartition("t", 1): brokers(0)}
     plan = rebalanced(before, racks(2))
