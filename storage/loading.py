@@ -62,7 +62,7 @@ def load_directory(
     clean = home.read_clean_shutdown() is not None
     recovery_points = home.recovery_points.read()
     log_starts = home.log_starts.read()
-    compacted = set(home.cleaner_offsets.read())
+    home.cleaned = home.cleaner_offsets.read()
     home.checkpointed = dict(recovery_points)
     found = _partitions(home)
     done = recovered = 0
@@ -82,7 +82,7 @@ def load_directory(
             log_start=log_starts.get(partition, Offset(0)) if not mark else Offset(0),
             recovery_point=recovery_points.get(partition, Offset(0)) if not mark else Offset(0),
             clean=clean,
-            gaps=partition in compacted,
+            compacted_to=home.cleaned.get(partition, Offset(0)),
             progress=report,
         )
         done += 1

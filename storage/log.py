@@ -272,7 +272,7 @@ class Log(TrimmableLog):
             max_timestamp,
             now,
             config.segment_bytes,
-            config.segment_ms,
+            config.roll_ms,
             config.segment_index_bytes,
         ):
             # At the log's end, even if a follower's next batch comes after a gap: so the segments of a log that was

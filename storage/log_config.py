@@ -82,6 +82,11 @@ class LogConfig:
         return "delete" in self.cleanup_policy
 
     @property
+    def roll_ms(self) -> int:
+        """After how long a segment rolls: sooner than `segment.ms` where compaction must not wait so long."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
+
+    @property
     def is_log_append_time(self) -> bool:
         """Whether the leader stamps records with its own clock."""
         return self.message_timestamp_type == "LogAppendTime"

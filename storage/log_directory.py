@@ -28,6 +28,7 @@ class LogDirectory:
     Attributes:
         path: absolute, without a slash at its end.
         checkpointed: the recovery points as they are on disk.
+        cleaned: up to where compacted logs are clean.
         failure: the error that took it offline, None while it works.
         on_failure: called once, when it goes offline.
     """
@@ -36,6 +37,7 @@ class LogDirectory:
         "_lock",
         "_removals",
         "checkpointed",
+        "cleaned",
         "cleaner_offsets",
         "clock",
         "disk",
@@ -52,6 +54,7 @@ class LogDirectory:
         self.path = path
         self.clock = clock
         self.checkpointed: dict[TopicPartition, Offset] = {}
+        self.cleaned: dict[TopicPartition, Offset] = {}
         self.failure: OSError | None = None
         self.on_failure: Callable[[LogDirectory], None] | None = None
         self.recovery_points = OffsetCheckpoint(disk, f"{path}/{names.RECOVERY_POINTS}")
@@ -131,6 +134,18 @@ class LogDirectory:
         """
         if self.checkpointed.get(partition, offset) > offset:
             self.write_recovery_points({**self.checkpointed, partition: offset})
+        if self.cleaned.get(partition, offset) > offset:
+            # In memory only: one that is too high after a crash leaves old records in the log, and harms nothing.
+            self.cleaned[partition] = offset
+
+    def write_cleaned(self, partition: TopicPartition, offset: Offset) -> None:
+        """Checkpoint up to where a log is clean.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        self.cleaned[partition] = offset
+        self.cleaner_offsets.write(self.cleaned)
 
     # Files on their way out
 

@@ -35,13 +35,14 @@ class LogState:
         log_start_offset: the first offset that may be read.
         log_end_offset: the offset that the next record gets.
         recovery_point: what is below it is known to be on disk.
+        truncations: how often the log's end has been cut off since it was opened.
         last_flush: when a flush last ended, or the log was opened.
     """
 
     __slots__ = (
         "_flush_lock",
         "_high_watermark",
-        "_truncations",
+        "_removals",
         "home",
         "last_flush",
         "leader_epochs",
@@ -52,6 +53,7 @@ class LogState:
         "segments",
         "topic_id",
         "topic_partition",
+        "truncations",
     )
 
     def __init__(
@@ -78,7 +80,8 @@ class LogState:
         self.on_roll: Callable[[LogState], None] | None = None
         self._high_watermark = Offset(0)
         self._flush_lock = threading.Lock()
-        self._truncations = 0
+        self._removals = 0  # of segments: a flush that a removal overtakes may find no files
+        self.truncations = 0
 
     def open(
         self,
@@ -86,7 +89,7 @@ class LogState:
         log_start: Offset = Offset(0),  # noqa: B008 - a NewType call is the bare int
         recovery_point: Offset = Offset(0),  # noqa: B008
         clean: bool = True,
-        gaps: bool = False,
+        compacted_to: Offset = Offset(0),  # noqa: B008
         progress: Callable[[int], None] | None = None,
     ) -> None:
         """Read the log's directory, and recover it unless the last stop was clean.
@@ -95,7 +98,7 @@ class LogState:
             log_start: as checkpointed.
             recovery_point: as checkpointed.
             clean: whether its log directory was closed cleanly.
-            gaps: whether offsets may be missing between its segments: whether it was ever compacted.
+            compacted_to: up to where it is compacted, as checkpointed.
             progress: told of recovered bytes.
 
         Raises:
@@ -109,7 +112,7 @@ class LogState:
                 log_start=log_start,
                 recovery_point=recovery_point,
                 clean=clean,
-                gaps=gaps,
+                compacted_to=compacted_to,
                 progress=progress,
             )
         except OSError as error:
@@ -248,7 +251,7 @@ class LogState:
             StorageError: the disk failed. A sync that failed is not tried again: the directory is offline.
         """
         self.home.check_online()
-        truncations = self._truncations
+        removals = self._removals
         end = self.segments.end_offset
         target = end if to is None else min(to, end)
         if target <= self.recovery_point and not self.segments.names_changed:
@@ -266,12 +269,14 @@ class LogState:
                 # Cleared first: a change that comes meanwhile is synced next time.
                 self.segments.names_changed = False
                 self.home.disk.sync_directory(self.segments.directory)
-        except OSError as error:
-            if truncations != self._truncations and not self.home.is_offline:
+        except FileNotFoundError as error:
+            if removals != self._removals:
                 return  # a segment went while we were at it; whoever truncated has seen to the recovery point
             raise self._failed(error, "flushing") from error
+        except OSError as error:
+            raise self._failed(error, "flushing") from error
         with self._flush_lock:
-            if truncations == self._truncations:
+            if removals == self._removals:
                 self.recovery_point = max(self.recovery_point, target)
         self.last_flush = self.home.clock.monotonic()
 

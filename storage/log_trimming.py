@@ -49,7 +49,8 @@ class TrimmableLog(LogState):
                 return True
             # Before the cut: what is beyond it may be written anew, and must not pass for flushed then.
             with self._flush_lock:
-                self._truncations += 1
+                self._removals += 1
+                self.truncations += 1
                 cut = min(to, self._batch_start(to))
                 self.recovery_point = min(self.recovery_point, cut)
                 self.home.lower_recovery_point(self.topic_partition, cut)
@@ -91,7 +92,8 @@ class TrimmableLog(LogState):
 
     def _truncate_fully(self, offset: Offset, log_start: Offset) -> None:
         with self._flush_lock:
-            self._truncations += 1
+            self._removals += 1
+            self.truncations += 1
             self.recovery_point = min(self.recovery_point, offset)
             self.home.lower_recovery_point(self.topic_partition, offset)
             self.segments.truncate_fully(offset)
@@ -108,6 +110,23 @@ class TrimmableLog(LogState):
                 self.home.disk.rename(path, path + names.DELETED)
                 paths.append(path + names.DELETED)
         self.home.remove_later(paths, self.config.file_delete_delay_ms)
+
+    # Cutting the middle out
+
+    def replace_segments(self, base_offset: Offset, replaced: list[Segment]) -> None:
+        """Put a segment that compaction has finished, `.cleaned` and synced, in the place of those it was made from.
+
+        Raises:
+            StorageError: the disk failed; opening the log anew finishes it or undoes it.
+        """
+        self.home.check_online()
+        try:
+            with self._flush_lock:
+                self._removals += 1
+                self.segments.swap_in(base_offset, replaced)
+            self._forget_snapshots([old for old in replaced if old.base_offset != base_offset])
+        except OSError as error:
+            raise self._failed(error, "replacing segments") from error
 
     # Cutting the front off
 
@@ -169,7 +188,7 @@ class TrimmableLog(LogState):
         if following is not None and following.base_offset > self.log_start_offset:
             self.advance_log_start(following.base_offset)
         with self._flush_lock:
-            self._truncations += 1
+            self._removals += 1
             self.segments.remove(doomed)
         self._forget_snapshots(doomed)
         return len(doomed)

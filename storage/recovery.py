@@ -45,7 +45,7 @@ def load(
     log_start: Offset,
     recovery_point: Offset,
     clean: bool,
-    gaps: bool = False,
+    compacted_to: Offset = Offset(0),  # noqa: B008 - a NewType call is the bare int
     progress: Callable[[int], None] | None = None,
 ) -> LoadedOffsets:
     """Open the segments of a log's directory, recovering what must be.
@@ -57,7 +57,7 @@ def load(
         log_start: the checkpointed log start, 0 where there is none.
         recovery_point: the checkpointed recovery point, 0 where there is none.
         clean: whether the directory holds the clean-shutdown marker.
-        gaps: whether offsets may be missing between segments, since the log was compacted.
+        compacted_to: up to where the log was compacted, so that offsets may be missing between segments.
         progress: told how many bytes were recovered, now and then; for a person to see.
 
     Raises:
@@ -69,7 +69,7 @@ def load(
         segments.add(segments.open_segment(base))
     epochs.load()
     if not clean:
-        _recover(segments, epochs, producers, log_start, recovery_point, progress, gaps=gaps)
+        _recover(segments, epochs, producers, log_start, recovery_point, progress, compacted_to)
     end = _find_end(segments, epochs, producers, log_start, clean=clean)
     segments.end_offset = end
     epochs.truncate_suffix(end)
@@ -155,8 +155,7 @@ def _recover(
     log_start: Offset,
     recovery_point: Offset,
     progress: Callable[[int], None] | None,
-    *,
-    gaps: bool,
+    compacted_to: Offset,
 ) -> None:
     if not len(segments):
         return
@@ -173,17 +172,16 @@ def _recover(
         pending[0].base_offset,
         trust_absence=False,
     )
-    end, epoch = pending[0].base_offset, NO_LEADER_EPOCH
+    tail = RecoveredTail(pending[0].base_offset, NO_LEADER_EPOCH, 0, has_gaps=False)
     for slot, segment in enumerate(pending):
         size = segment.size
-        if segment.base_offset < end or (not gaps and 0 < segment.base_offset - end <= RELATIVE_OFFSET_MAX):
+        if not _follows(segment, tail, compacted_to):
             _log.warning(
-                "%s: segment %d does not follow offset %d", segments.directory, segment.base_offset, end
+                "%s: segment %d does not follow %d", segments.directory, segment.base_offset, tail.end
             )
             segments.remove(pending[slot:])
             break
-        tail = recover_segment(segment, epochs, producers, segments.config.index_interval_bytes, epoch)
-        end, epoch = tail.end, tail.epoch
+        tail = recover_segment(segment, epochs, producers, segments.config.index_interval_bytes, tail.epoch)
         if progress is not None:
             progress(size)
         if tail.cut:
@@ -195,11 +193,33 @@ def _recover(
 
 
 class RecoveredTail(NamedTuple):
-    """How a recovered segment ends: after which offset and epoch, and how many bytes of it were cut."""
+    """How a recovered segment ends.
+
+    Attributes:
+        end: the offset after its last batch.
+        epoch: the leader epoch of that.
+        cut: bytes that were cut off.
+        has_gaps: whether records are missing within it: whether it was compacted.
+    """
 
     end: Offset
     epoch: LeaderEpoch
     cut: int
+    has_gaps: bool
+
+
+def _follows(segment: Segment, before: RecoveredTail, compacted_to: Offset) -> bool:
+    """Tell whether a segment can be the one after a recovered one, or the crash has lost what was between.
+
+    Compaction alone leaves offsets out, and what it has made is synced before it is used. Our own leaves none out
+    between segments.
+    """
+    gap = segment.base_offset - before.end
+    if gap == 0:
+        return True
+    if gap < 0:
+        return False
+    return segment.base_offset <= compacted_to or before.has_gaps or gap > RELATIVE_OFFSET_MAX
 
 
 def recover_segment(
@@ -224,6 +244,7 @@ def recover_segment(
     segment.reset_indexes()
     segment.transaction_index.reset()
     valid = last_indexed = 0
+    has_gaps = False
     next_offset = segment.base_offset
     try:
         for position, header, data, at in scan_batches(segment.file, 0, segment.size):
@@ -237,6 +258,8 @@ def recover_segment(
             completed = apply_batch(producers, header, header.base_offset, data, at)
             if completed is not None:
                 index_completed(producers, completed, segment)
+            missing = header.last_offset_delta + 1 - header.record_count
+            has_gaps = has_gaps or missing > 0 or header.base_offset > next_offset
             valid, epoch = position + header.size, header.partition_leader_epoch
             next_offset = producers.end_offset = header.next_offset
     except (CorruptRecordError, UnsupportedCompressionError) as error:
@@ -247,7 +270,7 @@ def recover_segment(
     segment.time_index.append(*segment.max_timestamp)
     segment.offset_index.entries.trim()
     segment.time_index.entries.trim()
-    return RecoveredTail(next_offset, epoch, cut)
+    return RecoveredTail(next_offset, epoch, cut, has_gaps)
 
 
 def _check_batch(

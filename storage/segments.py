@@ -283,6 +283,34 @@ class Segments:
         self._bases = [segment.base_offset for segment in self._segments]
         self._remove_files(segments)
 
+    def swap_in(self, base_offset: Offset, replaced: Sequence[Segment]) -> Segment:
+        """Put a finished segment in the place of those that it was made from.
+
+        A crash leaves the old ones, until the new one's files are all called `.swap`; from then on it leaves the new
+        one, since opening the log finishes what was begun.
+
+        Args:
+            base_offset: of the new segment, `.cleaned` and synced, and of the first replaced.
+            replaced: in order, without one missing between.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        self.forget_positions()
+        self.names_changed = True
+        clock = self.home.clock
+        segment = Segment(
+            self.home.disk, self.directory, base_offset, created_ms=clock.wall_ms(), suffix=names.CLEANED
+        )
+        segment.rename(names.CLEANED, names.SWAP)
+        gone = {old.base_offset for old in replaced} - {base_offset}
+        self._segments = [old for old in self._segments if old.base_offset not in gone]
+        self._bases = [old.base_offset for old in self._segments]
+        self.add(segment)
+        self._remove_files(replaced)
+        segment.rename(names.SWAP, "")
+        return segment
+
     def _remove_files(self, segments: Sequence[Segment]) -> None:
         self.names_changed = True
         for segment in segments:

@@ -219,6 +219,7 @@ class LogStore(CheckpointedLogs):
             StorageError: a disk failed; the logs are gone from the store nonetheless.
         """
         touched: set[LogDirectory] = set()
+        uncleaned: set[LogDirectory] = set()
         failure: StorageError | None = None
         for partition in partitions:
             log = self._logs.pop(partition, None)
@@ -229,14 +230,20 @@ class LogStore(CheckpointedLogs):
                 path = log.mark_for_deletion()
                 log.home.remove_later([path], log.config.file_delete_delay_ms)
                 touched.add(log.home)
+                if log.home.cleaned.pop(partition, None) is not None:
+                    uncleaned.add(log.home)
             except StorageError as error:
                 failure = error
         for home in touched:
             try:
                 # A checkpoint that outlived its log would be taken for a new log's of the same name.
                 self._checkpoint(home)
+                if home in uncleaned:
+                    home.cleaner_offsets.write(home.cleaned)
             except StorageError as error:
                 failure = error
+            except OSError as error:
+                failure = home.fail(error, "checkpointing")
         if failure is not None:
             raise failure
 

@@ -1,0 +1,45 @@
+"""The latest offset of each key, in bounded memory."""
+
+import hashlib
+from typing import Final
+
+_EXACT_LENGTH_MAX: Final = 16
+_ENTRY_BYTES: Final = 190
+"""What a key costs at most: its bytes object, its offset, and a dictionary that has just grown."""
+
+
+class OffsetMap:
+    """Keys to offsets. Keys of up to 16 bytes are held as they are, longer ones by their MD5 digest, as Kafka holds
+    all.
+
+    Attributes:
+        latest: up to which offset the log is in the map.
+        offsets: by `held` key.
+        capacity: how many keys may be held.
+    """
+
+    __slots__ = ("capacity", "latest", "offsets")
+
+    def __init__(self, memory: int) -> None:
+        """Take the bytes that the map may grow to."""
+        self.capacity = max(memory // _ENTRY_BYTES, 1)
+        self.offsets: dict[bytes, int] = {}
+        self.latest = -1
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further key fits."""
+        return len(self.offsets) >= self.capacity
+
+    def put(self, key: bytes, offset: int) -> None:
+        """Note that a record has this key; offsets must rise from call to call."""
+        self.offsets[key if len(key) <= _EXACT_LENGTH_MAX else _digest(key)] = offset
+
+    def get(self, key: bytes) -> int:
+        """Give the latest offset of a key, -1 where it is not in the map."""
+        return self.offsets.get(key if len(key) <= _EXACT_LENGTH_MAX else _digest(key), -1)
+
+
+def _digest(key: bytes) -> bytes:
+    # A prefix keeps digests apart from the keys of 16 bytes that are held as they are.
+    return b"\0" + hashlib.md5(key, usedforsecurity=False).digest()
