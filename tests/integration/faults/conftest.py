@@ -3,11 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.integration.faults.harmed_cluster import HarmedCluster
-
-PARTITIONS = 3
 
 
 @pytest.fixture(scope="package")
@@ -33,8 +30,5 @@ def harmed(harmed_cluster: HarmedCluster, request: pytest.FixtureRequest) -> Ite
 def topic(harmed: HarmedCluster, request: pytest.FixtureRequest) -> str:
     """A topic of three partitions with three replicas, each broker the leader of one, and all in sync."""
     name = request.node.name.removeprefix("test_").replace("[", "-").replace("]", "")
-    admin = AdminClient({"bootstrap.servers": harmed.bootstrap_servers, "log_level": 2})
-    for future in admin.create_topics([NewTopic(name, PARTITIONS, 3)], request_timeout=30).values():
-        future.result(timeout=30)
-    harmed.wait_in_sync(name, PARTITIONS)
+    harmed.create_topic(name)
     return name

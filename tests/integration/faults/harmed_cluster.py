@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
 from cluster.zookeeper.session_closer import close_session
@@ -24,6 +25,7 @@ from wire.types import TopicPartition as Place
 
 BROKERS = (0, 1, 2)
 PORT = 9092
+PARTITIONS = 3
 SESSION_MS = 3_000
 _SETTINGS = {
     "zookeeper.session.timeout.ms": str(SESSION_MS),
@@ -83,6 +85,8 @@ class HarmedCluster(Cluster):
     def launch(self, *brokers: int) -> None:
         """Start brokers, without waiting for anything."""
         ottla = str(Path(sys.executable).parent / "ottla")
+        # Compiled code is kept, even where the environment asks for none: starts are part of what is measured.
+        compiled = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(self.data / "compiled")}
         for broker in brokers:
             folder = self._folder(broker)
             with (folder / "broker.log").open("ab") as log:
@@ -90,6 +94,7 @@ class HarmedCluster(Cluster):
                     [*self.network.on(host(broker)), ottla, "broker", str(folder / "server.properties")],
                     stdout=log,
                     stderr=log,
+                    env=os.environ | compiled,
                     start_new_session=True,
                 )
 
@@ -125,6 +130,17 @@ class HarmedCluster(Cluster):
         key = read_session_record(self._folder(broker) / "logs")
         assert key is not None
         assert close_session(key, SystemClock().monotonic)
+
+    def create_topic(self, name: str) -> None:
+        """Make a topic of three partitions with three replicas, and wait until all are in sync: ZooKeeper's work."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 2})
+        for future in admin.create_topics([NewTopic(name, PARTITIONS, 3)], request_timeout=30).values():
+            future.result(timeout=30)
+        self.wait_in_sync(name, PARTITIONS)
+
+    def wait_sessions_doubtful(self) -> None:
+        """Wait until no broker knows any more whether its ZooKeeper session lives."""
+        self.wait(lambda seen: not any(each["zookeeper"]["live"] for each in seen.descriptions.values()))
 
     def heal(self) -> None:
         """Undo all harm that can be undone, whatever a test left: for the next test."""
@@ -189,13 +205,13 @@ class HarmedCluster(Cluster):
         self._check_znodes(load.topic, load.partitions)
         print(f"{load.history.acknowledged_count} records were acknowledged, and kept")
 
-    def tell_logs(self) -> str:
-        """Give the last that each broker printed."""
-        return "\n".join(
-            f"--- broker {broker}\n"
-            + "\n".join((self._folder(broker) / "broker.log").read_text().splitlines()[-40:])
-            for broker in BROKERS
-        )
+    def tell_logs(self, most: int = 25) -> str:
+        """Give the last that each broker printed, without the appends that it refused."""
+        told = []
+        for broker in BROKERS:
+            lines = (self._folder(broker) / "broker.log").read_text().splitlines()
+            told += [f"--- broker {broker}", *[each for each in lines if " append to " not in each][-most:]]
+        return "\n".join(told)
 
     def _is_settled(self, seen: ClusterView, topic: str, partitions: int) -> bool:
         """Whether every replica is in sync and holds what the leader holds, all of it committed."""

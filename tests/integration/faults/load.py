@@ -74,7 +74,9 @@ class Load:
                 "retry.backoff.max.ms": 100,
                 "reconnect.backoff.ms": 20,
                 "reconnect.backoff.max.ms": 100,
-                "message.timeout.ms": 60_000,
+                # Longer than any wait of a test: what comes to nothing is told by the wait.
+                "message.timeout.ms": 150_000,
+                "queue.buffering.max.messages": 20_000,
                 # How long a request may hang in a link that was cut, before another broker is asked.
                 "request.timeout.ms": 3_000,
                 "socket.timeout.ms": 5_000,
@@ -112,25 +114,23 @@ class Load:
             )
         assert not self.errors, self.errors[:5]
 
-    def longest_gap_s(self, since: float, until: float | None = None) -> float:
-        """Give the longest time in which a partition acknowledged nothing, the worst partition's.
+    def acknowledged(self, partition: int) -> int:
+        """Give the highest number that was acknowledged on a partition."""
+        return self._acknowledged[partition]
+
+    def longest_gap_s(self, since: float, *partitions: int) -> float:
+        """Give the longest time in which a partition acknowledged nothing: the worst one's, of all or of those named.
 
         Args:
             since: A reading of `time.perf_counter` before the fault.
-            until: The same after it; without it, now.
+            partitions: Which to look at.
         """
-        end = time.perf_counter() if until is None else until
-        return max(
-            max(
-                (
-                    after - before
-                    for before, after in pairwise([*times, end])
-                    if after > since and before < end
-                ),
-                default=0.0,
-            )
-            for times in self._times.values()
-        )
+        now = time.perf_counter()
+        gaps = [0.0]
+        for partition in partitions or range(self.partitions):
+            moments = pairwise([*self._times[partition], now])
+            gaps.extend(after - before for before, after in moments if after > since)
+        return max(gaps)
 
     def _produce(self) -> None:
         lines = flight_lines()

@@ -2,8 +2,7 @@
 
 import time
 
-from tests.integration.faults.conftest import PARTITIONS
-from tests.integration.faults.harmed_cluster import BROKERS, HarmedCluster, led_by_others
+from tests.integration.faults.harmed_cluster import BROKERS, PARTITIONS, HarmedCluster, led_by_others
 from tests.integration.faults.load import Load, report
 
 

@@ -1,0 +1,115 @@
+"""Links that are cut: connections stay open and hang, and each side has its own idea of who is alive."""
+
+import time
+
+from tests.integration.faults.harmed_cluster import BROKERS, PARTITIONS, HarmedCluster, host, led_by_others
+from tests.integration.faults.load import Load, report
+
+
+def test_a_leader_loses_its_followers(harmed: HarmedCluster, topic: str, record_property) -> None:
+    """F05: all see ZooKeeper. It shrinks its ISR to itself and acknowledges nothing; the others do without it."""
+    with Load(harmed.bootstrap_servers, topic, PARTITIONS) as load:
+        load.wait_progress()
+        seen = harmed.view()
+        alone = next(p for p in range(PARTITIONS) if seen.leader(topic, p) != seen.controller_id)
+        leader = seen.leader(topic, alone)
+        others = [p for p in range(PARTITIONS) if seen.leader(topic, p) != leader]
+        began = time.perf_counter()
+        harmed.network.cut(host(leader), *(host(b) for b in BROKERS if b != leader))
+        harmed.wait(lambda seen: seen.isr(topic, alone) == {leader})
+        before = load.acknowledged(alone)
+        load.wait_progress(*others)
+        report(record_property, "F05 leader without followers: others", load.longest_gap_s(began, *others))
+        assert load.acknowledged(alone) == before
+        harmed.network.heal()
+        harmed.wait_in_sync(topic, PARTITIONS)
+        load.wait_progress()
+        report(record_property, "F05 leader without followers: its own", load.longest_gap_s(began))
+    harmed.verify(load)
+
+
+def test_a_leader_loses_zookeeper(harmed: HarmedCluster, topic: str, record_property) -> None:
+    """F06: clients and brokers still reach it, and nothing it takes after the election is acknowledged."""
+    with Load(harmed.bootstrap_servers, topic, PARTITIONS) as load:
+        load.wait_progress()
+        seen = harmed.view()
+        leader = next(
+            b for b in (seen.leader(topic, p) for p in range(PARTITIONS)) if b != seen.controller_id
+        )
+        began = time.perf_counter()
+        harmed.network.cut(host(leader), *harmed.ensemble.hosts)
+        harmed.wait(lambda seen: led_by_others(seen, topic, PARTITIONS, leader))
+        load.wait_progress()
+        report(record_property, "F06 leader without ZooKeeper", load.longest_gap_s(began))
+        healed = time.perf_counter()
+        harmed.network.heal()
+        harmed.wait_whole()
+        harmed.wait_in_sync(topic, PARTITIONS)
+        load.wait_progress()
+        report(record_property, "F06 ZooKeeper is back", load.longest_gap_s(healed))
+    harmed.verify(load)
+
+
+def test_the_controller_loses_zookeeper(harmed: HarmedCluster, topic: str, record_property) -> None:
+    """F06: its successor is elected while it still reaches every broker."""
+    with Load(harmed.bootstrap_servers, topic, PARTITIONS) as load:
+        load.wait_progress()
+        former = harmed.wait_whole().controller_id
+        began = time.perf_counter()
+        harmed.network.cut(host(former), *harmed.ensemble.hosts)
+        harmed.wait(lambda seen: led_by_others(seen, topic, PARTITIONS, former))
+        load.wait_progress()
+        report(record_property, "F06 controller without ZooKeeper", load.longest_gap_s(began))
+        harmed.network.heal()
+        assert harmed.wait_whole().controller_id != former
+        harmed.wait_in_sync(topic, PARTITIONS)
+        load.wait_progress()
+    harmed.verify(load)
+
+
+def test_a_link_works_one_way_only(harmed: HarmedCluster, topic: str, record_property) -> None:
+    """F07: a broker's packets to another are lost; what the other sends arrives."""
+    with Load(harmed.bootstrap_servers, topic, PARTITIONS) as load:
+        load.wait_progress()
+        seen = harmed.view()
+        sender = next(
+            b for b in (seen.leader(topic, p) for p in range(PARTITIONS)) if b != seen.controller_id
+        )
+        receiver = next(b for b in BROKERS if b not in (sender, seen.controller_id))
+        began = time.perf_counter()
+        harmed.network.cut_one_way(host(sender), host(receiver))
+        harmed.wait(
+            lambda seen: all(len(seen.isr(topic, p)) < 3 for p in led_by(seen, topic, sender, receiver))
+        )
+        load.wait_progress()
+        report(record_property, "F07 link one way", load.longest_gap_s(began))
+        harmed.network.heal()
+        harmed.wait_in_sync(topic, PARTITIONS)
+        load.wait_progress()
+    harmed.verify(load)
+
+
+def test_a_leader_is_isolated(harmed: HarmedCluster, topic: str, record_property) -> None:
+    """F08: nothing reaches it, for longer than its session; the rest goes on, and it comes back."""
+    with Load(harmed.bootstrap_servers, topic, PARTITIONS) as load:
+        load.wait_progress()
+        seen = harmed.view()
+        leader = next(
+            b for b in (seen.leader(topic, p) for p in range(PARTITIONS)) if b != seen.controller_id
+        )
+        began = time.perf_counter()
+        harmed.network.unplug(host(leader))
+        harmed.wait(lambda seen: led_by_others(seen, topic, PARTITIONS, leader))
+        load.wait_progress()
+        report(record_property, "F08 leader isolated", load.longest_gap_s(began))
+        healed = time.perf_counter()
+        harmed.network.heal()
+        harmed.wait_whole()
+        harmed.wait_in_sync(topic, PARTITIONS)
+        load.wait_progress()
+        report(record_property, "F08 it is back", load.longest_gap_s(healed))
+    harmed.verify(load)
+
+
+def led_by(seen, topic: str, *brokers: int) -> list[int]:
+    return [p for p in range(PARTITIONS) if seen.leader(topic, p) in brokers]
