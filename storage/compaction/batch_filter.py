@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from storage.compaction.offset_map import OffsetMap
-from storage.compaction.record_walk import RecordPlace, walk_records
+from storage.compaction.record_walk import Chosen, choose_records, max_timestamp_delta
 from wire.records.batch import (
     CONTROL_BIT,
     HEADER,
@@ -90,18 +90,23 @@ class BatchFilter:
         if aborted or not header.record_count:
             return self._nothing_left(header)
         records = records_bytes(data, position, header)
-        places = walk_records(records, header.record_count)
-        kept = [place for place in places if self._stays(place, header)]
-        if not kept:
+        chosen = choose_records(
+            records,
+            header.record_count,
+            header.base_offset,
+            self._map,
+            tombstones_stay=not header.has_delete_horizon or self._now < header.delete_horizon,
+        )
+        if not chosen.kept:
             return self._nothing_left(header)
-        needs_horizon = not header.has_delete_horizon and any(place.is_tombstone for place in kept)
-        if needs_horizon:
-            return Verdict(
-                self._with_horizon(data, position, header, {place.offset_delta for place in kept}), len(kept)
-            )
-        if len(kept) == len(places):
-            return Verdict(None, len(kept))
-        return Verdict(_cut_out(header, records, kept), len(kept))
+        if chosen.has_tombstone and not header.has_delete_horizon:
+            kept = None
+            if chosen.kept < header.record_count:
+                kept = b"".join([records[start:end] for start, end in chosen.ranges])
+            return Verdict(self._with_horizon(data, position, header, kept, chosen.kept), chosen.kept)
+        if chosen.kept == header.record_count:
+            return Verdict(None, chosen.kept)
+        return Verdict(_cut_out(header, records, chosen), chosen.kept)
 
     def control_batch(self, data: bytes, position: int, header: BatchHeader, *, may_go: bool) -> Verdict:
         """Decide on a marker.
@@ -117,18 +122,12 @@ class BatchFilter:
         if not may_go:
             return Verdict(None, header.record_count)
         if not header.has_delete_horizon:
-            return Verdict(self._with_horizon(data, position, header, None), header.record_count)
+            return Verdict(
+                self._with_horizon(data, position, header, None, header.record_count), header.record_count
+            )
         if header.delete_horizon > self._now:
             return Verdict(None, header.record_count)
         return self._nothing_left(header)
-
-    def _stays(self, place: RecordPlace, header: BatchHeader) -> bool:
-        offset = header.base_offset + place.offset_delta
-        if offset > self._map.latest:
-            return True
-        if place.key is None or offset < self._map.get(place.key):
-            return False
-        return not place.is_tombstone or not header.has_delete_horizon or self._now < header.delete_horizon
 
     def _nothing_left(self, header: BatchHeader) -> Verdict:
         last = self._last_records.get(header.producer_id) if header.producer_id >= 0 else None
@@ -144,8 +143,19 @@ class BatchFilter:
         return Verdict(None if not header.record_count else empty_batch(header), 0)
 
     def _with_horizon(
-        self, data: bytes, position: int, header: BatchHeader, kept: set[int] | None
+        self, data: bytes, position: int, header: BatchHeader, kept: bytes | None, count: int
     ) -> bytearray:
+        """Write a batch anew with a delete horizon; of its records those in `kept`, or all where that is None."""
+        if kept is not None:
+            plain = header._replace(
+                batch_length=HEADER_SIZE - LOG_OVERHEAD + len(kept),
+                attributes=header.attributes & _KEPT_ATTRIBUTES,
+                record_count=count,
+            )
+            data, position = HEADER.pack(*plain) + kept, 0
+            records = iter_records(data, position, plain)
+        else:
+            records = iter_records(data, position, header)
         builder = BatchBuilder(
             base_offset=header.base_offset,
             compression=header.compression,
@@ -158,11 +168,8 @@ class BatchFilter:
             leader_epoch=header.partition_leader_epoch,
             delete_horizon=WallMs(self._now + self._delete_retention_ms),
         )
-        for record in iter_records(data, position, header):
-            if kept is None or record.offset - header.base_offset in kept:
-                builder.append(
-                    record.timestamp, record.key, record.value, record.headers, offset=record.offset
-                )
+        for record in records:
+            builder.append(record.timestamp, record.key, record.value, record.headers, offset=record.offset)
         return builder.build(last_offset=header.last_offset)
 
     def _messages(self, data: bytes, position: int, header: BatchHeader) -> Verdict:
@@ -193,12 +200,12 @@ class BatchFilter:
         )
 
 
-def _cut_out(header: BatchHeader, records: bytes, kept: list[RecordPlace]) -> bytearray:
+def _cut_out(header: BatchHeader, records: bytes, chosen: Chosen) -> bytearray:
     """Write a batch anew with some of its records."""
-    body = b"".join([records[place.start : place.end] for place in kept])
+    body = b"".join([records[start:end] for start, end in chosen.ranges])
     max_timestamp = header.max_timestamp
     if not header.is_log_append_time:
-        max_timestamp = WallMs(header.base_timestamp + max(place.timestamp_delta for place in kept))
+        max_timestamp = WallMs(header.base_timestamp + max_timestamp_delta(records, chosen.ranges))
     if header.is_compressed:
         body = compress(header.compression, body)
     out = bytearray(
@@ -206,7 +213,7 @@ def _cut_out(header: BatchHeader, records: bytes, kept: list[RecordPlace]) -> by
             *header._replace(
                 batch_length=HEADER_SIZE - LOG_OVERHEAD + len(body),
                 max_timestamp=max_timestamp,
-                record_count=len(kept),
+                record_count=chosen.kept,
             )
         )
     )

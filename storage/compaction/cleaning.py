@@ -146,9 +146,7 @@ class _Cleaning:
                 continue
             if len(offsets.offsets) + header.record_count > offsets.capacity:
                 return False
-            for key, offset in _keys(data, position, header):
-                if offset >= first_dirty:
-                    offsets.put(key, offset)
+            _collect(data, position, header, first_dirty, offsets)
         return True
 
     # Copying
@@ -268,13 +266,15 @@ class _SegmentWriter:
             self._batches = []
 
 
-def _keys(data: bytes, position: int, header: BatchHeader) -> list[tuple[bytes, int]]:
+def _collect(data: bytes, position: int, header: BatchHeader, first_dirty: int, into: OffsetMap) -> None:
     if header.magic == MAGIC:
-        if not header.record_count:
-            return []
-        return collect_keys(records_bytes(data, position, header), header.record_count, header.base_offset)
-    records = iter_legacy(data[position : position + header.size])
-    return [(record.key, record.offset) for record in records if record.key is not None]
+        if header.record_count:
+            records = records_bytes(data, position, header)
+            collect_keys(records, header.record_count, header.base_offset, first_dirty, into)
+        return
+    for record in iter_legacy(data[position : position + header.size]):
+        if record.key is not None and record.offset >= first_dirty:
+            into.put(record.key, record.offset)
 
 
 def _control_type(data: bytes, position: int, header: BatchHeader) -> ControlType | None:

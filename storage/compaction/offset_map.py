@@ -3,7 +3,7 @@
 import hashlib
 from typing import Final
 
-_EXACT_LENGTH_MAX: Final = 16
+EXACT_LENGTH_MAX: Final = 16
 _ENTRY_BYTES: Final = 190
 """What a key costs at most: its bytes object, its offset, and a dictionary that has just grown."""
 
@@ -33,13 +33,14 @@ class OffsetMap:
 
     def put(self, key: bytes, offset: int) -> None:
         """Note that a record has this key; offsets must rise from call to call."""
-        self.offsets[key if len(key) <= _EXACT_LENGTH_MAX else _digest(key)] = offset
+        self.offsets[key if len(key) <= EXACT_LENGTH_MAX else digest(key)] = offset
 
     def get(self, key: bytes) -> int:
         """Give the latest offset of a key, -1 where it is not in the map."""
-        return self.offsets.get(key if len(key) <= _EXACT_LENGTH_MAX else _digest(key), -1)
+        return self.offsets.get(key if len(key) <= EXACT_LENGTH_MAX else digest(key), -1)
 
 
-def _digest(key: bytes) -> bytes:
+def digest(key: bytes) -> bytes:
+    """Give what stands for a long key in a map."""
     # A prefix keeps digests apart from the keys of 16 bytes that are held as they are.
     return b"\0" + hashlib.md5(key, usedforsecurity=False).digest()

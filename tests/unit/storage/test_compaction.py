@@ -12,7 +12,7 @@ from storage.compaction.cleaner import Cleaner, CleanerSettings, Cleaning
 from storage.compaction.cleaning import clean
 from storage.compaction.job import CleaningJob, CleaningResult
 from storage.compaction.offset_map import OffsetMap
-from storage.compaction.record_walk import collect_keys, walk_records
+from storage.compaction.record_walk import choose_records, collect_keys, max_timestamp_delta
 from storage.compaction.worker import WorkerFailedError, WorkerProcess
 from storage.disk import RealDisk
 from storage.log import AppendOrigin, Log
@@ -443,7 +443,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(steps=STEPS, crash_at=st.integers(1, 120), chances=st.randoms(use_true_random=False))
 def test_no_crash_loses_a_keys_latest_value(
     steps: list[list[tuple[str, str | None]] | str], crash_at: int, chances: object
@@ -554,7 +554,7 @@ def test_keys_up_to_sixteen_bytes_are_exact_and_longer_ones_hashed() -> None:
 
 
 @given(
-    st.lists(
+    given_records=st.lists(
         st.tuples(
             st.one_of(st.none(), st.binary(max_size=200)),
             st.one_of(st.none(), st.binary(max_size=20000)),
@@ -562,33 +562,59 @@ def test_keys_up_to_sixteen_bytes_are_exact_and_longer_ones_hashed() -> None:
         ),
         min_size=1,
         max_size=8,
-    )
+    ),
+    tombstones_stay=st.booleans(),
 )
 def test_walking_records_sees_what_decoding_does(
-    given_records: list[tuple[bytes | None, bytes | None, int]],
+    given_records: list[tuple[bytes | None, bytes | None, int]], tombstones_stay: bool
 ) -> None:
     data = build_batch([Record(0, timestamp, key, value) for key, value, timestamp in given_records])
     header = read_header(data)
     body = bytes(data[61:])
-    places = walk_records(body, header.record_count)
-    for place, record in zip(places, iter_records(data, 0, header), strict=True):
-        assert header.base_timestamp + place.timestamp_delta == record.timestamp
-        assert (place.offset_delta, place.key, place.is_tombstone) == (
-            record.offset,
-            record.key,
-            record.value is None,
+    offsets = OffsetMap(1 << 20)
+    collect_keys(body, header.record_count, 5, 6, offsets)
+    latest = {
+        key: offset + 5 for offset, (key, _, _) in enumerate(given_records) if offset and key is not None
+    }
+    assert {key: offsets.get(key) for key in latest} == latest
+    assert len(offsets.offsets) == len(latest)
+    offsets.latest = 7
+    chosen = choose_records(body, header.record_count, 5, offsets, tombstones_stay=tombstones_stay)
+    decoded = list(iter_records(data, 0, header))
+    expected = [
+        record
+        for record in decoded
+        if record.offset + 5 > 7
+        or (
+            record.key is not None
+            and record.offset + 5 >= latest.get(record.key, -1)
+            and (record.value is not None or tombstones_stay)
         )
-    assert places[0].start == 0
-    assert places[-1].end == len(body)
-    expected = [(key, offset + 5) for offset, (key, _, _) in enumerate(given_records) if key is not None]
-    assert collect_keys(body, header.record_count, 5) == expected
+    ]
+    assert chosen.kept == len(expected)
+    assert chosen.has_tombstone == any(record.value is None for record in expected)
+    if expected:
+        delta = max_timestamp_delta(body, chosen.ranges)
+        assert header.base_timestamp + delta == max(record.timestamp for record in expected)
+    if len(expected) == len(decoded):
+        assert chosen.ranges == [(0, len(body))]
 
 
 def test_damaged_records_are_told() -> None:
     body = bytes(batch([b"value"] * 3)[61:])
-    for cut in range(len(body)):
-        for walk in (lambda data: walk_records(data, 3), lambda data: collect_keys(data, 3, 0)):
+    offsets = OffsetMap(1 << 20)
+
+    def choose(data: bytes, count: int) -> object:
+        return choose_records(data, count, 0, offsets, tombstones_stay=True)
+
+    def collect(data: bytes, count: int) -> object:
+        return collect_keys(data, count, 0, 0, offsets)
+
+    for walk in (choose, collect):
+        for cut in range(len(body)):
             with pytest.raises(CorruptRecordError):
-                walk(body[:cut])
-    with pytest.raises(CorruptRecordError):
-        walk_records(body, 2)
+                walk(body[:cut], 3)
+        with pytest.raises(CorruptRecordError):
+            walk(body, 2)
+        with pytest.raises(CorruptRecordError):
+            walk(b"\x01" + body[1:], 3)

@@ -250,7 +250,7 @@ def stored(log: Log) -> list[bytes]:
 
 
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 @given(
     rounds=st.lists(st.tuples(OPERATIONS, st.integers(1, 150)), min_size=1, max_size=3),
