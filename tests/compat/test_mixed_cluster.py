@@ -26,7 +26,12 @@ PLACEMENT = ([0, 10, 1], [10, 0, 11], [1, 11, 10], [11, 1, 0])
 """The replicas of each partition: every kind leads, and follows a leader of either kind."""
 RECORDS = 2_000
 """How many records one step of a story sends."""
-SETTINGS = {"auto.leader.rebalance.enable": "false", "offsets.topic.num.partitions": "2"}
+SETTINGS = {
+    "auto.leader.rebalance.enable": "false",
+    "offsets.topic.num.partitions": "2",
+    # A broker on every side, so that both of one kind can leave at once without waiting for a leader elsewhere.
+    "offsets.topic.replication.factor": "4",
+}
 KINDS = ("ottla", "kafka")
 
 
@@ -188,11 +193,10 @@ class Story:
         consumer.assign([TopicPartition(self.topic, p, 0) for p in range(len(PLACEMENT))])
         read: dict[int, list[tuple[int, Mark]]] = {p: [] for p in range(len(PLACEMENT))}
         while sum(map(len, read.values())) < self._count:
-            messages = consumer.consume(self._count, timeout=20)
-            assert messages, {p: len(records) for p, records in read.items()}
-            for message in messages:
-                assert message.error() is None, message.error()
-                read[message.partition()].append((message.offset(), Mark("p", int(message.value()))))
+            message = consumer.poll(20)
+            assert message is not None, {p: len(records) for p, records in read.items()}
+            assert message.error() is None, message.error()
+            read[message.partition()].append((message.offset(), Mark("p", int(message.value()))))
         consumer.close()
         for partition, replicas in enumerate(PLACEMENT):
             place = Place(self.topic, partition)

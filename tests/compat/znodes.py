@@ -27,6 +27,10 @@ class Znodes:
         self._client.stop()
         self._client.close()
 
+    def make(self, path: str) -> None:
+        """See that a node is there before any broker is."""
+        self._client.ensure_path(path)
+
     def json(self, path: str) -> Any:
         """Give the present value of a node, None where there is none; a change of it is looked at again."""
         try:
