@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from storage.clock import SystemClock
+from storage.compaction.cleaner import Cleaner, CleanerSettings
+from storage.compaction.cleaning import clean
 from storage.disk import RealDisk
 from storage.log import AppendOrigin
 from storage.log_config import LogConfig
@@ -80,3 +82,42 @@ def test_transactions_and_producers_are_read(kafka_java: list[str], segments: Pa
     assert re.search(
         r"producerId: 9 .*currentTxnFirstOffset: OptionalLong\[2008\] .*lastSequence: 6 ", snapshot
     )
+
+
+def test_compacted_segments_are_read(kafka_java: list[str], tmp_path: Path) -> None:
+    """Cut batches, delete horizons, and the header that a group's last batch leaves, in every codec."""
+    clock = SystemClock()
+    config = LogConfig(
+        segment_bytes=4000, cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.0
+    )
+    store = LogStore.open([tmp_path], config, {}, clock, RealDisk())
+    log = store.create(TopicPartition("orders", 0))
+    latest = {}
+    for number in range(60):
+        keys = [b"k%d" % (number % 7), b"own%d" % number]
+        values = [None if number % 10 == 9 else b"v%d" % number, b"x" * 40]
+        codec = list(Compression)[number % len(Compression)]
+        data = batch(
+            values, keys=keys, timestamp=clock.wall_ms(), producer=7, sequence=2 * number, compression=codec
+        )
+        latest.update({key: 2 * number + index for index, key in enumerate(keys)})
+        append(log, data)
+    append(log, batch([b"last"], keys=[b"k0"], timestamp=clock.wall_ms()))
+    latest[b"k0"] = 120
+    log.advance_high_watermark(log.log_end_offset)
+    log.roll()
+    cleaner = Cleaner(store, CleanerSettings())
+    cleaning = cleaner.pick(clock.wall_ms())
+    assert cleaning is not None
+    assert cleaner.finish(cleaning, clean(cleaning.job, RealDisk()))
+    store.close()
+    directory = tmp_path / "orders-0"
+    output = dump(kafka_java, sorted(directory.glob("*.log")), "--print-data-log", "--deep-iteration")
+    assert [int(offset) for offset in re.findall(r"^\| offset: (\d+) ", output, re.MULTILINE)] == sorted(
+        latest.values()
+    )
+    assert "isvalid: false" not in output
+    assert re.search(r"deleteHorizonMs: OptionalLong\[\d+\]", output)
+    indexes = dump(kafka_java, sorted([*directory.glob("*.index"), *directory.glob("*.timeindex")]))
+    for complaint in ("mismatches", "found timestamp mismatch", "out of order", "no message found"):
+        assert complaint not in indexes.lower(), indexes
