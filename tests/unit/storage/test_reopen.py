@@ -10,7 +10,16 @@ from storage.disk import RealDisk
 from storage.log import Log
 from storage.log_config import LogConfig
 from storage.store import LogStore
-from tests.unit.storage.samples import PARTITION, TestClock, append, batch, headers, open_store, read_all
+from tests.unit.storage.samples import (
+    PARTITION,
+    TestClock,
+    append,
+    batch,
+    headers,
+    open_store,
+    read_all,
+    simulated,
+)
 from wire.types import LeaderEpoch, Offset, TopicId
 
 TOPIC_ID = TopicId(bytes(range(16)))
@@ -177,32 +186,29 @@ def test_derived_files_are_never_trusted(
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "unclean"])
-def test_every_cut_of_the_tail_leaves_the_whole_batches(tmp_path: Path, clean: bool) -> None:
+def test_every_cut_of_the_tail_leaves_the_whole_batches(clean: bool) -> None:
     clock = TestClock()
-    disk = RealDisk()
-    store = open_store(disk, clock, LogConfig(), str(tmp_path))
-    log = store.create(PARTITION)
+    disk = simulated()
+    log = open_store(disk, clock).create(PARTITION)
     sizes = [0]
     for number in range(5):
         append(log, batch([b"x" * number] * 2), epoch=number)
         sizes.append(log.size_bytes)
-    store.close()
-    path = tmp_path / "orders-0" / names.segment_name(Offset(0), names.LOG)
-    whole = path.read_bytes()
+    path = "/data/orders-0/" + names.segment_name(Offset(0), names.LOG)
+    whole = disk.read(path)
+    disk.stop()
     for cut in range(len(whole)):
-        path.write_bytes(whole[:cut])
-        if not clean:
-            (tmp_path / ".kafka_cleanshutdown").unlink(missing_ok=True)
-            (tmp_path / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
-        store = open_store(disk, clock, LogConfig(), str(tmp_path))
-        found = store.get(PARTITION)
+        disk.write(path, whole[:cut], sync=False)
+        if clean:
+            disk.write("/data/" + names.CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":1}', sync=False)
+        found = open_store(disk, clock).get(PARTITION)
         assert found is not None
         kept = sum(size <= cut for size in sizes) - 1
         assert found.log_end_offset == kept * 2
         assert found.size_bytes == sizes[kept]
         assert b"".join(read_all(found)) == whole[: sizes[kept]]
         assert found.leader_epochs.latest == kept - 1
-        store.close()
+        disk.stop()
 
 
 def test_a_flipped_bit_ends_the_log_before_it(tmp_path: Path) -> None:
