@@ -168,12 +168,15 @@ class Ingestion:
         extra = [F.col(EXTRA)] if EXTRA in records.columns else []
         fields = [F.col(PARSED)[name].alias(name) for name in self._field_names(records)]
         rows = records.select(*place, "value", "headers", *fields, *extra, "reason")
-        if self._config.event_time is None:
-            return rows
-        rows = rows.withColumn("event_time", F.expr(f"try_cast(({self._config.event_time}) as timestamp)"))
-        timeless = F.lit(f"no event time: {self._config.event_time} gives none")
-        absent = F.col("reason").isNull() & F.col("event_time").isNull()
-        return rows.withColumn("reason", F.when(absent, timeless).otherwise(F.col("reason")))
+        if self._config.event_time is not None:
+            rows = rows.withColumn(
+                "event_time", F.expr(f"try_cast(({self._config.event_time}) as timestamp)")
+            )
+            timeless = F.lit(f"no event time: {self._config.event_time} gives none")
+            absent = F.col("reason").isNull() & F.col("event_time").isNull()
+            rows = rows.withColumn("reason", F.when(absent, timeless).otherwise(F.col("reason")))
+        # A filter after it is not pushed below an observation, where it would parse each value several times.
+        return rows.observe("judged", F.count_if(F.col("reason").isNotNull()).alias("unfit"))
 
     @staticmethod
     def _field_names(records: "DataFrame") -> list[str]:

@@ -42,7 +42,7 @@ def _check(_config: DemoConfig) -> None:
 
 
 def _settings(_config: DemoConfig) -> Mapping[str, str]:
-    return {"spark.sql.shuffle.partitions": "4"}
+    return {"spark.sql.shuffle.partitions": "4", "spark.sql.debug.maxToStringFields": "100"}
 
 
 def run(spark: "SparkSession", config: DemoConfig, report: Report, stop: Stop) -> dict[str, Any]:
