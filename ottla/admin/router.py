@@ -72,8 +72,12 @@ class Router:
     def _timeout_ms(self) -> int:
         return int(self._timeout_s * 1000)
 
-    async def _metadata(self, request: MetadataRequest) -> MetadataResponse:
-        answer: MetadataResponse = await self._on_any(request)
+    async def _metadata(
+        self, request: MetadataRequest, broker_id: BrokerId | None = None
+    ) -> MetadataResponse:
+        answer: MetadataResponse = await (
+            self._on_any(request) if broker_id is None else self._on_broker(broker_id, request)
+        )
         self._cluster = ClusterDescription(
             answer.cluster_id,
             answer.controller_id,

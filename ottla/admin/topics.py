@@ -18,14 +18,21 @@ class TopicsAdmin(Router):
         described = await self.describe_topics(None)
         return sorted(topic.name for topic in described if internal or not topic.internal)
 
-    async def describe_topics(self, names: Iterable[str] | None) -> list[TopicDescription]:
+    async def describe_topics(
+        self, names: Iterable[str] | None, *, broker_id: BrokerId | None = None
+    ) -> list[TopicDescription]:
         """Describe topics, by name; None describes all. Nothing is created by asking.
+
+        Args:
+            names: Which topics.
+            broker_id: Whom to ask, where that matters: the controller knows first of what it has decided.
 
         Raises:
             ApiError: one of the named topics does not exist, or may not be seen.
         """
         topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-        answer = await self._metadata(MetadataRequest(topics=topics, allow_auto_topic_creation=False))
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+        answer = await self._metadata(request, broker_id)
         found = []
         for topic in answer.topics:
             if topic.error_code and names is not None:

@@ -14,6 +14,7 @@ from wire.types import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.admin import Admin, PartitionDescription
+    from wire.types import BrokerId
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ async def run_election(
         found = await admin.describe_topics([chosen])
         chosen = [TopicPartition(topic.name, each.partition) for topic in found for each in topic.partitions]
     errors = await admin.elect_leaders(Election[kind.upper()], chosen)
-    after = await _states(admin)
+    after = await _states(admin, (await admin.refresh()).controller_id)
     outcomes = [
         Outcome(partition, before.get(partition), after.get(partition), error)
         for partition, error in sorted(errors.items())
@@ -81,10 +82,12 @@ async def run_election(
     return all(outcome.is_as_wanted for outcome in outcomes)
 
 
-async def _states(admin: "Admin") -> Mapping[TopicPartition, "PartitionDescription"]:
+async def _states(
+    admin: "Admin", broker_id: "BrokerId | None" = None
+) -> Mapping[TopicPartition, "PartitionDescription"]:
     return {
         TopicPartition(topic.name, partition.partition): partition
-        for topic in await admin.describe_topics(None)
+        for topic in await admin.describe_topics(None, broker_id=broker_id)
         for partition in topic.partitions
     }
 
