@@ -170,7 +170,9 @@ class Load:
                 self.errors.append(f"{mark} on {partition}: {error}")
             self.failed += 1
         else:
-            self.history.acknowledged(mark, Place(self.topic, partition), message.offset())
+            # A retry that the cluster knows for one, but not any more where it went, comes without an offset.
+            offset = -1 if message.offset() is None else message.offset()
+            self.history.acknowledged(mark, Place(self.topic, partition), offset)
             self._times[partition].append(time.perf_counter())
             self._acknowledged[partition] = max(self._acknowledged[partition], mark.number)
         with self._progress:
