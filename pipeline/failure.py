@@ -56,7 +56,7 @@ _KNOWN: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
 )  # fmt: skip
 
 _CAUSE: Final = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
-_PREFIX: Final = re.compile(r"^(?:[\w$]+\.)+[\w$]+(?:Exception|Error|Failure)?: ")
+_PREFIX: Final = re.compile(r"^(?:[\w$]+\.)*[\w$]+(?:Exception|Error|Failure): ")
 _CONDITION: Final = re.compile(r"^\[[A-Z0-9_.]+\] ")
 _DETAIL_LENGTH_MAX: Final = 400
 
