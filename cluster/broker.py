@@ -337,8 +337,9 @@ class Broker:
                 await Departure(parts.context, self._addresses.inter_broker, parts.connect).depart()
             with trio.move_on_after(TELLING_GRACE_S):
                 await parts.context.controller.wait_told()
-            with trio.move_on_after(self.config.zookeeper_session_timeout_ms / 1000):
-                await parts.context.controller.resign()
+            if self._zookeeper.session_is_live(self._around.clock.monotonic()):
+                with trio.move_on_after(self.config.zookeeper_session_timeout_ms / 1000):
+                    await parts.context.controller.resign()
         await parts.listeners.stop(ANSWER_GRACE_S)
 
     async def _close_logs(self) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_VERSION = 3
+_VERSION: Final = 3
+_LOOK_S: Final = 0.5
+"""How often it looks whether ZooKeeper is still there."""
 
 
 class Departure:
@@ -39,14 +41,31 @@ class Departure:
     async def depart(self) -> bool:
         """Give every leader away, with `controlled.shutdown.max.retries` retries.
 
-        Cancelled, it leaves some leaders here; they move when the broker has gone.
+        Cancelled, it leaves some leaders here; they move when the broker has gone. It gives up once the session
+        with ZooKeeper may be over: no controller that can be asked moves anything then.
 
         Returns:
             Whether none are left.
         """
-        config: BrokerConfig = self._broker.config
-        if not config.controlled_shutdown_enable:
+        if not self._broker.config.controlled_shutdown_enable:
             return False
+        has_left = False
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._give_up_without_zookeeper, nursery.cancel_scope)
+            has_left = await self._give_away()
+            nursery.cancel_scope.cancel()
+        return has_left
+
+    async def _give_up_without_zookeeper(self, scope: trio.CancelScope) -> None:
+        broker = self._broker
+        # That a session has run out is told by no event, only by the time that passed.
+        while broker.zookeeper.session_is_live(broker.clock.monotonic()):  # noqa: ASYNC110
+            await trio.sleep(_LOOK_S)
+        logger.warning("leaving without giving leaders away: ZooKeeper does not answer")
+        scope.cancel()
+
+    async def _give_away(self) -> bool:
+        config: BrokerConfig = self._broker.config
         backoff_s = config.controlled_shutdown_retry_backoff_ms / 1000
         for attempt in range(config.controlled_shutdown_max_retries + 1):
             if attempt:

@@ -298,7 +298,7 @@ class KazooZooKeeper:
         self._tell(SessionEvent.RECONNECTED if same else SessionEvent.CONNECTED)
 
     def _on_suspended(self) -> None:
-        logger.warning("the connection to ZooKeeper is gone; the session may live on")
+        logger.debug("the connection to ZooKeeper is gone; the session may live on")
         self._connected = trio.Event()
         self._tell(SessionEvent.SUSPENDED)
 

@@ -47,7 +47,8 @@ def run_from_file(properties: Path, overrides: Sequence[str], link: "GuardianLin
     from cluster.stop_reasons import ExitCode
 
     logging.basicConfig(level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
-    logging.getLogger("kazoo").setLevel(logging.WARNING)
+    # That the connection to ZooKeeper is lost, or back, is told by the broker, once and not at each attempt.
+    logging.getLogger("kazoo").setLevel(logging.ERROR)
     try:
         config = BrokerConfig(read_properties(properties) | parse_overrides(overrides))
     except ConfigError as error:
