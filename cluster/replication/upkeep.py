@@ -197,7 +197,8 @@ class Upkeep:
             await self._directory_failed.wait()
             self._directory_failed = trio.Event()
             if len(self._store.offline_directories) == len(self._store.directories):
-                raise AllDirectoriesFailedError("every log directory has failed")
+                failed = "; ".join(f"{home.path}: {home.failure}" for home in self._store.offline_directories)
+                raise AllDirectoriesFailedError(f"every log directory has failed: {failed}")
             while True:
                 try:
                     await self._zookeeper.propagate_log_dir_event(self._broker_id)
