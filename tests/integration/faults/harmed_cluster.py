@@ -77,6 +77,10 @@ class HarmedCluster(Cluster):
         brokers = [{"id": broker, "directory": str(self._folder(broker))} for broker in BROKERS]
         return {"zookeeper": self.ensemble.connect, "brokers": brokers}
 
+    def address(self, broker: int) -> str:
+        """Give where a client finds one broker."""
+        return f"{self.network.address(host(broker))}:{PORT}"
+
     def pid(self, broker: int) -> int:
         """Give the process of a broker; its guardian is another."""
         with ManagementClient(self._folder(broker) / "management.sock") as client:
