@@ -27,6 +27,7 @@ from ottla.admin.descriptions import (
     ResourceKind,
     TopicDescription,
 )
+from ottla.admin.groups import CommittedPosition, GroupDescription, GroupMember, ListedGroup
 from ottla.admin.moves import Election
 from ottla.admin.router import BootstrapError
 from ottla.connection import ConnectError, NoCommonVersionError
@@ -38,6 +39,7 @@ __all__ = [
     "BootstrapError",
     "Broker",
     "ClusterDescription",
+    "CommittedPosition",
     "ConfigChange",
     "ConfigOperation",
     "ConfigResource",
@@ -47,6 +49,9 @@ __all__ = [
     "ConnectError",
     "Election",
     "FoundOffset",
+    "GroupDescription",
+    "GroupMember",
+    "ListedGroup",
     "LogDirectory",
     "NewTopic",
     "NoCommonVersionError",

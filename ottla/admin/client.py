@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from ottla.admin.configs import ConfigsAdmin
+from ottla.admin.groups import GroupsAdmin
 from ottla.admin.logs import LogsAdmin
 from ottla.admin.moves import MovesAdmin
 from ottla.admin.topics import TopicsAdmin
@@ -13,8 +14,8 @@ from ottla.connection import parse_addresses
 REQUEST_TIMEOUT_S: Final = 30.0
 
 
-class Admin(TopicsAdmin, ConfigsAdmin, MovesAdmin, LogsAdmin):
-    """Asks a cluster about its topics, brokers and logs, and changes them. Made by `open_admin`.
+class Admin(TopicsAdmin, ConfigsAdmin, MovesAdmin, LogsAdmin, GroupsAdmin):
+    """Asks a cluster about its topics, brokers, logs and groups, and changes them. Made by `open_admin`.
 
     Each call raises `ApiError` where the cluster refuses, `ConnectError` where it cannot be reached in time,
     and `NoCommonVersionError` where the broker does not serve what is asked.

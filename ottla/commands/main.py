@@ -13,6 +13,7 @@ _COMMANDS: Final = {
     "status": ("ottla.commands.status", "Show brokers, controller, partitions, leaders and ISR."),
     "broker": ("ottla.commands.broker", "Run one broker in the foreground."),
     "topics": ("ottla.commands.topics", "Create, list, describe, alter and delete topics."),
+    "groups": ("ottla.commands.groups", "List, describe and delete groups; reset their offsets."),
     "configs": ("ottla.commands.configs", "Show and change settings of topics and brokers."),
     "reassign-partitions": (
         "ottla.commands.reassign_partitions",
