@@ -13,6 +13,8 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from tests.patience import until
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -27,7 +29,8 @@ class Topics:
     """Topics of the shared cluster, made and waited for through librdkafka's admin client."""
 
     def __init__(self, bootstrap_servers: str) -> None:
-        self._admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+        self._bootstrap_servers = bootstrap_servers
+        self._admin = self._fresh_client()
 
     def create(
         self, names: Sequence[str], partitions: int = 3, replication_factor: int = 3, **configs: str
@@ -40,24 +43,33 @@ class Topics:
         self.wait_served([TopicPartition(name, p) for name in names for p in range(partitions)])
 
     def wait_served(self, partitions: Sequence[TopicPartition]) -> None:
-        """Ask for the end of each partition until its leader answers: only then does acks=0 reach a log."""
+        """Ask for the end of each partition until its leader answers: only then does acks=0 reach a log.
+
+        librdkafka goes on believing a broker that had not heard of a new topic yet, so a client that was told
+        so is given up.
+        """
         waiting = list(partitions)
-        for _attempt in range(1000):
+
+        def all_answer() -> bool:
             asked = self._admin.list_offsets({p: OffsetSpec.latest() for p in waiting}, request_timeout=10)
-            waiting = [
-                partition for partition, future in asked.items() if future.exception(timeout=30) is not None
-            ]
-            if not waiting:
-                return
-        raise AssertionError(f"without a serving leader: {waiting}")
+            waiting[:] = [p for p, answer in asked.items() if answer.exception(timeout=30) is not None]
+            if waiting:
+                self._admin = self._fresh_client()
+            return not waiting
+
+        until(all_answer)
 
     def wait_readable(self, partition: TopicPartition, end: int) -> None:
         """Wait until consumers may read up to an offset: less than acks=all promises nothing of the followers."""
-        for _attempt in range(10_000):
+
+        def is_readable() -> bool:
             asked = self._admin.list_offsets({partition: OffsetSpec.latest()}, request_timeout=10)
-            if asked[partition].result(timeout=30).offset >= end:
-                return
-        raise AssertionError(f"{partition} does not reach {end}")
+            return asked[partition].result(timeout=30).offset >= end
+
+        until(is_readable)
+
+    def _fresh_client(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self._bootstrap_servers})
 
 
 @pytest.fixture(scope="session")
