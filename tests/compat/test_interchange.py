@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.management_client import ManagementClient
@@ -26,6 +26,7 @@ from tests.raw_client import RawClient
 from wire.errors import Error
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from wire.messages.metadata import MetadataRequest
 from wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -123,7 +124,7 @@ class HandedOver:
                 told: Callable[..., None] = lambda e, m, value=value, time=time: self._told(e, m, value, time)  # noqa: E731
                 producer.produce(TOPIC, value, partition=0, timestamp=time, on_delivery=told)
                 producer.poll(0)
-            assert producer.flush(30) == 0
+            assert producer.flush(60) == 0
 
     def produce_in_transactions(self) -> None:
         """Add one transaction that is committed and one that is aborted; only Kafka coordinates them so far."""
@@ -135,7 +136,7 @@ class HandedOver:
                 time = self._next_time()
                 told: Callable[..., None] = lambda e, m, value=text, time=time: self._told(e, m, value, time)  # noqa: E731
                 producer.produce(TOPIC, text, partition=0, timestamp=time, on_delivery=told)
-            assert producer.flush(30) == 0
+            assert producer.flush(60) == 0
             end(30)
 
     def check_records(self) -> None:
@@ -186,7 +187,7 @@ class HandedOver:
     def log_end(self) -> int:
         """Ask for the end of the log."""
         consumer = self._consumer("read_uncommitted")
-        _, end = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=20)
+        _, end = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=60)
         consumer.close()
         return end
 
@@ -196,7 +197,7 @@ class HandedOver:
         data = PartitionProduceData(index=0, records=batch)
         topic = TopicProduceData(name=TOPIC, partition_data=[data])
         with RawClient(self.address) as client:
-            answer = client.ask(ProduceRequest(acks=-1, timeout_ms=20_000, topic_data=[topic]), 9)
+            answer = client.ask(ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic]), 9)
         (told,) = answer.responses[0].partition_responses
         return Error.from_code(told.error_code), told.base_offset
 
@@ -208,8 +209,14 @@ class HandedOver:
         consumer = self._consumer(isolation)
         consumer.assign([TopicPartition(TOPIC, 0, offset)])
         read = []
-        while (message := consumer.poll(20)) is not None and message.error() is None:
-            read.append((message.offset(), message.value(), message.timestamp()[1]))
+        while True:
+            message = consumer.poll(60)
+            assert message is not None, "the end of the partition does not come"
+            error = message.error()
+            if error is None:
+                read.append((message.offset(), message.value(), message.timestamp()[1]))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                break
         consumer.close()
         return read
 
@@ -230,13 +237,23 @@ class HandedOver:
         self._records.append((message.offset(), value, time))
 
     def _answers(self) -> bool:
+        """Whether the broker knows its cluster and leads.
+
+        Apache Kafka registers before it listens and listens before its controller has told it anything; the
+        leader in ZooKeeper may be from before the last stop; and librdkafka takes a cluster without brokers
+        for the truth for minutes.
+        """
+        asked = ListOffsetsPartition(partition_index=0, timestamp=-1)
+        topic = ListOffsetsTopic(name=TOPIC, partitions=[asked])
         try:
-            with RawClient(self.address):
-                pass
-        except ConnectionRefusedError:
-            return False  # Apache Kafka registers before it listens
-        state = self._znodes.partition_state(TOPIC, 0)
-        return state["leader"] == BROKER or not state["isr"]
+            with RawClient(self.address) as client:
+                cluster = client.ask(MetadataRequest(topics=[]), 9)
+                answer = client.ask(ListOffsetsRequest(replica_id=-1, topics=[topic]), 7)
+        except OSError:
+            return False
+        (found,) = answer.topics[0].partitions
+        leads = found.error_code == Error.NONE or not self._epoch_ends
+        return leads and [each.node_id for each in cluster.brokers] == [cluster.controller_id]
 
 
 @pytest.fixture
