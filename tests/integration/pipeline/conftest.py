@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from pipeline.jars import require_jars
 from pipeline.package_zip import package_zip
 from pipeline.report import Stop
-from pipeline.spark_submit import spark_environment, spark_home
+from pipeline.spark_submit import QUICK_JVM, spark_environment, spark_home
 from pipeline.tables import DELTA_SETTINGS
 from pipeline.versions import AVRO, DELTA, KAFKA
+from tests.patience import WAIT_TIMEOUT_S
 
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+JOB_TIMEOUT_S = 300.0
 
 
 def fetched_jars() -> list[Path]:
@@ -78,22 +80,52 @@ class Said:
 
 
 @pytest.fixture
-def said() -> Said:
-    """What the job of this test says."""
-    return Said()
+def said() -> Iterator[Said]:
+    """What the job of this test says. One that never ends is stopped, so that its test can fail."""
+    said = Said()
+    patience = threading.Timer(JOB_TIMEOUT_S, said.stop.request)
+    patience.start()
+    yield said
+    patience.cancel()
 
 
-def send(bootstrap: str, topic: str, records: Sequence[Mapping[str, Any]], **settings: Any) -> None:
-    """Send records (value, and maybe key, partition, headers, timestamp), and wait for each acknowledgement."""
-    errors: list[Any] = []
-    producer = Producer(
-        {"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True, **settings}
-    )
-    for record in records:
-        producer.produce(topic, on_delivery=lambda e, _: errors.append(e) if e else None, **record)
-        producer.poll(0)
-    assert producer.flush(60) == 0
-    assert errors == []
+class Sender:
+    """Sends records (value, and maybe key, partition, headers, timestamp) while the test goes on.
+
+    Attributes:
+        acknowledged: The keys of the records that the cluster has promised to keep.
+    """
+
+    def __init__(
+        self, bootstrap: str, topic: str, records: Sequence[Mapping[str, Any]], **settings: Any
+    ) -> None:
+        self.acknowledged: list[bytes | None] = []
+        self._errors: list[Any] = []
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True, **settings}
+        )
+        for record in records:
+            self._producer.produce(topic, on_delivery=self._told, **record)
+            self._producer.poll(0)
+
+    def _told(self, error: Any, message: Any) -> None:
+        if error is None:
+            self.acknowledged.append(message.key())
+        else:
+            self._errors.append(error)
+
+    def wait(self) -> list[bytes | None]:
+        """Wait until every record is acknowledged, and give their keys."""
+        assert self._producer.flush(WAIT_TIMEOUT_S) == 0
+        assert self._errors == []
+        return self.acknowledged
+
+
+def send(
+    bootstrap: str, topic: str, records: Sequence[Mapping[str, Any]], **settings: Any
+) -> list[bytes | None]:
+    """Send records, wait for each acknowledgement, and give the keys."""
+    return Sender(bootstrap, topic, records, **settings).wait()
 
 
 def receive(bootstrap: str, topic: str, partitions: int, **settings: Any) -> list[Any]:
@@ -107,7 +139,7 @@ def receive(bootstrap: str, topic: str, partitions: int, **settings: Any) -> lis
     consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
     messages, ended = [], set()
     while len(ended) < partitions:
-        message = consumer.poll(30)
+        message = consumer.poll(WAIT_TIMEOUT_S)
         assert message is not None, "no answer"
         if message.error() is not None:
             ended.add(message.partition())
