@@ -148,7 +148,8 @@ class Membership:
         match event:
             case SessionEvent.EXPIRED:
                 logger.warning("the ZooKeeper session has expired: registering again")
-                self._member = trio.Event()
+                if self._member.is_set():
+                    self._member = trio.Event()
                 self._expired.set()
             case SessionEvent.SUSPENDED:
                 logger.warning("the connection to ZooKeeper is lost; serving on")

@@ -299,12 +299,12 @@ class KazooZooKeeper:
 
     def _on_suspended(self) -> None:
         logger.debug("the connection to ZooKeeper is gone; the session may live on")
-        self._connected = trio.Event()
+        self._disconnected()
         self._tell(SessionEvent.SUSPENDED)
 
     def _on_lost(self, state: str) -> None:
         logger.error("ZooKeeper session 0x%x is over: %s", self._session_id & 0xFFFFFFFFFFFFFFFF, state)
-        self._connected = trio.Event()
+        self._disconnected()
         self._liveness.lost()
         self._bridge.shut(SessionExpiredError(f"session 0x{self._session_id & 0xFFFFFFFFFFFFFFFF:x} expired"))
         if state == "AUTH_FAILED":
@@ -314,6 +314,11 @@ class KazooZooKeeper:
         if self._end is not None:
             self._ended.set()
         self._tell(SessionEvent.EXPIRED)
+
+    def _disconnected(self) -> None:
+        # A session that is lost was disconnected before: whoever waits since then waits for this very event.
+        if self._connected.is_set():
+            self._connected = trio.Event()
 
     def _tell(self, event: SessionEvent) -> None:
         for listener in self._listeners:

@@ -346,6 +346,22 @@ async def check_silence_ends_the_known_life_of_a_session(site: Site) -> None:
 
 
 @check
+async def check_a_session_is_probed_on_after_an_outage(site: Site) -> None:
+    """An outage is told as a suspension first and as an expiry later: the probes have to outlive both."""
+    async with site.connect(timeout_s=1.0) as zk:
+        granted_s = zk.session_timeout_s
+        await site.silence()
+        await trio.sleep(granted_s * 3)
+        await site.restore()
+        while not zk.session_is_live(site.monotonic()):
+            await zk.renew_session()
+            await trio.sleep(granted_s / 20)
+        await trio.sleep(granted_s * 2)
+        while not zk.session_is_live(site.monotonic()):  # noqa: ASYNC110 - a clock is asked, nothing tells
+            await trio.sleep(granted_s / 20)
+
+
+@check
 async def check_a_cancelled_call_leaves_the_session_usable(site: Site) -> None:
     async with site.connect() as zk:
         await zk.create("/usable")
