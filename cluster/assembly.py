@@ -114,6 +114,7 @@ def assemble(means: Means) -> Parts:
             offload=around.offload,
         )
     )
+            cleaning_worker=around.cleaning_worker,
     controller = Controller(
         config.broker_id,
         means.zookeeper,

@@ -382,6 +382,7 @@ class Broker:
             if partitions:
                 description["partitions"] = self.describe_partitions()
         return description
+                "cleaner": context.replicas.compaction.describe(),
 
     def describe_partitions(self) -> list[dict[str, Any]]:
         """Describe the replicas that this broker hosts."""

@@ -30,6 +30,7 @@ def add_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
     parts.listeners.add_probes(metrics)
     _add_partition_probes(metrics, parts)
     _add_log_probes(metrics, parts)
+    _add_cleaner_probes(metrics, parts)
     controller, zookeeper, clock = parts.context.controller, parts.context.zookeeper, parts.context.clock
     metrics.probe(
         "kafka_controller_kafkacontroller_activecontrollercount",
@@ -86,6 +87,45 @@ def _add_log_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
     metrics.probe("kafka_log_log_logstartoffset", each(lambda log: float(log.log_start_offset)))
     metrics.probe("kafka_log_log_logendoffset", each(lambda log: float(log.log_end_offset)))
     metrics.probe("kafka_log_log_size", each(lambda log: float(log.size_bytes)))
+
+
+def _add_cleaner_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
+    compaction, clock = parts.context.replicas.compaction, parts.context.clock
+    cleaner = compaction.cleaner
+
+    def recopied() -> float:
+        last = cleaner.last_result
+        # It reads twice what it copies once.
+        return 0.0 if last is None or not last.bytes_read else 200.0 * last.bytes_written / last.bytes_read
+
+    def per_directory(value: "Callable[[Log], float]") -> "Callable[[], dict[Labels, float]]":
+        def sums() -> "dict[Labels, float]":
+            found: dict[Labels, float] = {(path,): 0.0 for path in compaction.directories}
+            for log in compaction.uncleanable_logs():
+                found[log.home.path,] += value(log)
+            return found
+
+        return sums
+
+    prefix = "kafka_log_logcleaner_"
+    metrics.probe(prefix + "cleaner_recopy_percent", recopied)
+    metrics.probe(prefix + "max_clean_time_secs", lambda: compaction.longest_s)
+    metrics.probe(prefix + "max_compaction_delay_secs", lambda: cleaner.max_delay_ms / 1000)
+    metrics.probe(
+        prefix + "cleanings",
+        lambda: {("cleaned",): float(compaction.cleaned), ("failed",): float(compaction.failed)},
+    )
+    metrics.probe(
+        prefix + "uncleanable",
+        lambda: {(topic, str(partition)): 1.0 for topic, partition in cleaner.uncleanable},
+    )
+    manager = "kafka_log_logcleanermanager_"
+    metrics.probe(manager + "max_dirty_percent", lambda: 100 * cleaner.max_dirty_ratio)
+    metrics.probe(
+        manager + "time_since_last_run_ms", lambda: 1000 * (clock.monotonic() - compaction.last_run)
+    )
+    metrics.probe(manager + "uncleanable_partitions_count", per_directory(lambda _: 1.0))
+    metrics.probe(manager + "uncleanable_bytes", per_directory(lambda log: float(log.size_bytes)))
 
 
 def _logs(partitions: Iterable[Partition]) -> "Iterable[Log]":

@@ -10,6 +10,7 @@ import trio
 
 from cluster.network.dialling import Dial, dial_tcp
 from cluster.network.listener import Listeners
+from cluster.replication.compaction import CleaningWorker, worker_process
 from cluster.zookeeper.client import ZooKeeper
 from cluster.zookeeper.kazoo_client import KazooZooKeeper
 from storage.clock import Clock, SystemClock
@@ -58,6 +59,7 @@ class Surroundings:
         random: Where assignments of replicas start, and the numbers of fetch sessions.
         has_files: Whether the disk is the machine's: sockets and session records can be made in its
             directories.
+        cleaning_worker: Makes what compacts one log, on that disk.
     """
 
     clock: Clock
@@ -69,6 +71,7 @@ class Surroundings:
     offload_abandoned: Offload
     random: Random
     has_files: bool = True
+    cleaning_worker: Callable[[], CleaningWorker] = worker_process
 
 
 def real_surroundings() -> Surroundings:

@@ -19,6 +19,7 @@ from cluster.broker import Broker
 from cluster.configuration.broker_config import BrokerConfig
 from cluster.network.broker_client import BrokerClient
 from cluster.surroundings import Surroundings
+from simulation.cleaning_worker import InlineWorker
 from simulation.disk import SimulatedCrash, SimulatedDisk
 from simulation.network import NetworkFaults, SimulatedNetwork
 from simulation.zookeeper import FakeZooKeeper
@@ -242,6 +243,7 @@ class SimulatedCluster:
             offload_abandoned=_at_once,
             random=random.Random(self.random.getrandbits(64)),
             has_files=False,
+            cleaning_worker=partial(InlineWorker, machine.disk),
         )
 
     def _choose(self, count: int) -> int:

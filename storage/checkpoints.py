@@ -82,12 +82,14 @@ class OffsetCheckpoint:
             return {}
 
     def write(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """Replace the file with these offsets; they survive power loss on return.
+        """Replace the file with these offsets, as they are when it is this writer's turn; they survive power loss on
+        return.
 
         Raises:
             OSError: the disk failed; the old file is intact.
         """
-        lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
         with self._writing:
-            # A thread's periodic checkpoint and a truncation on the loop would share the temporary file.
+            # A thread's periodic checkpoint and a truncation on the loop would share the temporary file. What is to
+            # be written is looked at last, so that a slow writer does not bring back what a later one left out.
+            lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in dict(offsets).items()]
             self._disk.replace(self.path, encode_lines(lines), sync=True)

@@ -138,13 +138,12 @@ class LogDirectory:
             # In memory only: one that is too high after a crash leaves old records in the log, and harms nothing.
             self.cleaned[partition] = offset
 
-    def write_cleaned(self, partition: TopicPartition, offset: Offset) -> None:
-        """Checkpoint up to where a log is clean.
+    def write_cleaned(self) -> None:
+        """Checkpoint up to where compacted logs are clean; may run in a thread.
 
         Raises:
             OSError: the disk failed.
         """
-        self.cleaned[partition] = offset
         self.cleaner_offsets.write(self.cleaned)
 
     # Files on their way out

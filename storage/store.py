@@ -239,7 +239,7 @@ class LogStore(CheckpointedLogs):
                 # A checkpoint that outlived its log would be taken for a new log's of the same name.
                 self._checkpoint(home)
                 if home in uncleaned:
-                    home.cleaner_offsets.write(home.cleaned)
+                    home.write_cleaned()
             except StorageError as error:
                 failure = error
             except OSError as error:

@@ -73,7 +73,45 @@ PROBES: Final[dict[str, tuple[Kind, Labels, str]]] = {
     "kafka_log_log_logendoffset": (Kind.GAUGE, ("topic", "partition"), "Next offset to be written."),
     "kafka_log_log_size": (Kind.GAUGE, ("topic", "partition"), "Bytes of a log."),
     "kafka_log_log_numlogsegments": (Kind.GAUGE, ("topic", "partition"), "Segments of a log."),
+    "kafka_log_logcleaner_cleaner_recopy_percent": (
+        Kind.GAUGE,
+        (),
+        "Of the bytes that the last compaction read, those that it kept.",
+    ),
+    "kafka_log_logcleaner_max_clean_time_secs": (Kind.GAUGE, (), "The longest compaction of one log."),
+    "kafka_log_logcleaner_max_compaction_delay_secs": (
+        Kind.GAUGE,
+        (),
+        "How much longer a record has waited for compaction than max.compaction.lag.ms.",
+    ),
+    "kafka_log_logcleaner_cleanings": (Kind.COUNTER, ("outcome",), "Compactions that ended."),
+    "kafka_log_logcleaner_uncleanable": (
+        Kind.GAUGE,
+        ("topic", "partition"),
+        "1 for a log that cannot be compacted; the log says why.",
+    ),
+    "kafka_log_logcleanermanager_max_dirty_percent": (
+        Kind.GAUGE,
+        (),
+        "The greatest share of a compacted log that is not compacted yet.",
+    ),
+    "kafka_log_logcleanermanager_time_since_last_run_ms": (Kind.GAUGE, (), "Since a compaction ended."),
+    "kafka_log_logcleanermanager_uncleanable_partitions_count": (
+        Kind.GAUGE,
+        ("logdirectory",),
+        "Logs that cannot be compacted.",
+    ),
+    "kafka_log_logcleanermanager_uncleanable_bytes": (
+        Kind.GAUGE,
+        ("logdirectory",),
+        "Bytes of logs that cannot be compacted.",
+    ),
     "kafka_network_socketserver_connectioncount": (Kind.GAUGE, ("listener",), "Connections there are."),
+    "kafka_network_socketserver_acceptrestseconds": (
+        Kind.COUNTER,
+        ("listener",),
+        "Seconds for which nothing was accepted, because connections came too fast.",
+    ),
     "kafka_network_socketserver_connectionsaccepted": (Kind.COUNTER, (), "Connections accepted."),
     "kafka_network_socketserver_connectionsrejected": (
         Kind.COUNTER,

@@ -12,6 +12,7 @@ import trio
 
 from cluster.network.endpoints import Endpoint
 from cluster.replication.appends import Appends
+from cluster.replication.compaction import CleaningWorker, Compaction, worker_process
 from cluster.replication.fetch_session_cache import FetchSessionCache
 from cluster.replication.fetcher import FetcherSurroundings
 from cluster.replication.fetchers import Fetchers
@@ -71,6 +72,7 @@ class ReplicaMeans:
         make_client: Gives a channel to another broker's endpoint, under a client id.
         new_session_id: Gives a random number from 1 to 2**31 - 1.
         offload: Runs a slow file operation beside the loop; in a simulation, at once.
+        cleaning_worker: Makes what compacts one log.
     """
 
     broker_id: BrokerId
@@ -84,6 +86,7 @@ class ReplicaMeans:
     make_client: "Callable[[Endpoint, str], BrokerChannel]"
     new_session_id: Callable[[], int]
     offload: Callable[[Callable[[], object]], Awaitable[object]] = trio.to_thread.run_sync
+    cleaning_worker: Callable[[], CleaningWorker] = worker_process
 
 
 class ReplicaSize(NamedTuple):
@@ -116,6 +119,7 @@ class Replicas:
         fetchers: Follow other brokers.
         roles: Carries out the controller's orders; has the callbacks on leadership changes.
         isr_changes: Writes ISRs.
+        compaction: Cleans compacted logs.
         upkeep: What is done by the clock.
         replication_bytes_out: Counts the bytes sent to followers.
     """
@@ -189,6 +193,7 @@ class Replicas:
                 log_configs=self._log_configs,
                 offload=means.offload,
                 high_watermarks=means.store.read_high_watermarks(),
+        self.compaction = Compaction(means.store, clock, config, means.offload, means.cleaning_worker)
             )
         )
         self.upkeep = Upkeep(
@@ -198,6 +203,7 @@ class Replicas:
             means.store,
             means.zookeeper,
             clock,
+            self.compaction.is_cleaning,
             config,
             means.offload,
         )
@@ -226,6 +232,7 @@ class Replicas:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.fetchers.run, name="fetchers")
                 nursery.start_soon(self.isr_changes.run, name="ISR changes")
+                nursery.start_soon(self.compaction.run, name="compaction")
                 nursery.start_soon(self._group_flush.run, name="flushing before acknowledging")
                 nursery.start_soon(self.upkeep.run, self.roles.populated, name="replica upkeep")
         finally:

@@ -53,6 +53,7 @@ class Upkeep:
         clock: Wall time for retention, monotonic for lag.
         config: The intervals.
         offload: Runs slow file operations beside the loop.
+        is_cleaning: Whether a log is being compacted just now: retention waits for the end of that.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Upkeep:
         clock: "Clock",
         config: "BrokerConfig",
         offload: Callable[[Callable[[], object]], Awaitable[object]],
+        is_cleaning: "Callable[[TopicPartition], bool]" = lambda _: False,
     ) -> None:
         self._broker_id = broker_id
         self._hosted = hosted
@@ -74,6 +76,7 @@ class Upkeep:
         self._clock = clock
         self._config = config
         self._offload = offload
+        self._is_cleaning = is_cleaning
         self._directory_failed = trio.Event()
 
     async def run(self, populated: trio.Event) -> NoReturn:
@@ -137,7 +140,7 @@ class Upkeep:
         removed = 0
         for count, log in enumerate(self._store.all_logs()):
             now = self._clock.wall_ms()
-            if not log.home.is_offline:
+            if not log.home.is_offline and not self._is_cleaning(log.topic_partition):
                 start = log.log_start_offset
                 log.producer_state.remove_expired(now)
                 try:

@@ -5,24 +5,36 @@ The dirtiest log first, by the share of its bytes that is new since its last cle
 be cleaned ends at the first of: the active segment, the last stable offset, and the first segment with a record
 younger than `min.compaction.lag.ms`.
 
+A cleaning goes through these steps, of which `begin`, `sync_names` and `checkpoint` take syncs and may run in a
+thread, and the others are quick and for the broker's loop:
+
+    choose -> begin -> (a worker cleans) -> take_in -> sync_names -> confirm -> checkpoint -> release
+
 How far each log is clean stands in `cleaner-offset-checkpoint`. A log that cannot be cleaned is named once and left
-alone.
+alone; one whose worker died, or that a full disk stopped, is tried again after a while.
 """
 
+import errno
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from storage import names
+from storage.compaction.dirt import Dirt, group_segments, measure
 from storage.compaction.job import CleaningJob, CleaningResult
 from storage.errors import StorageError
 from storage.log import Log
-from storage.segment import RELATIVE_OFFSET_MAX, Segment
+from storage.segment import Segment
 from storage.store import LogStore
-from wire.types import Offset, TopicPartition, WallMs
+from wire.records.errors import CorruptRecordError
+from wire.types import MonotonicSeconds, Offset, TopicPartition, WallMs
 
 _log: Final = logging.getLogger(__name__)
+
+FAILURES_MAX: Final = 3
+"""How often in a row a log's worker may die before the log is taken for the reason."""
+_DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,36 +44,12 @@ class CleanerSettings:
     Attributes:
         memory: bytes for the keys of one cleaning: `log.cleaner.dedupe.buffer.size` times its load factor.
         bytes_per_second: `log.cleaner.io.max.bytes.per.second`; None for no limit.
+        retry_s: how long a log is left alone whose cleaning failed for a reason that may pass.
     """
 
     memory: int = 128 * 1024 * 1024
     bytes_per_second: float | None = None
-
-
-class Dirt(NamedTuple):
-    """How dirty a log is.
-
-    Attributes:
-        log: which.
-        first_dirty: up to where it is clean.
-        end: the base offset of the first segment that must stay as it is.
-        clean_bytes: below `first_dirty`.
-        dirty_bytes: from there to `end`.
-        overdue: whether a record has waited longer than it may.
-    """
-
-    log: Log
-    first_dirty: Offset
-    end: Offset
-    clean_bytes: int
-    dirty_bytes: int
-    overdue: bool
-
-    @property
-    def ratio(self) -> float:
-        """The dirty share of what may be cleaned."""
-        total = self.clean_bytes + self.dirty_bytes
-        return self.dirty_bytes / total if total else 0.0
+    retry_s: float = 15.0
 
 
 class Cleaning(NamedTuple):
@@ -81,11 +69,14 @@ class Cleaning(NamedTuple):
 
 
 class Cleaner:
-    """Picks logs to clean, one at a time, and takes finished segments in.
+    """Picks logs to clean, and takes finished segments in.
 
     Attributes:
+        settings: changed by `reconfigure`.
         uncleanable: logs that could not be cleaned, and why.
+        in_progress: the cleanings that were chosen and not released, by partition.
         max_dirty_ratio: of all logs, when last looked at.
+        max_delay_ms: how long a record waits beyond `max.compaction.lag.ms`, at most, when last looked at.
         last_result: of the last cleaning that ended.
     """
 
@@ -94,50 +85,92 @@ class Cleaner:
         self._store = store
         self.settings = settings
         self.uncleanable: dict[TopicPartition, str] = {}
+        self.in_progress: dict[TopicPartition, Cleaning] = {}
         self.max_dirty_ratio = 0.0
+        self.max_delay_ms = 0
         self.last_result: CleaningResult | None = None
+        self._failures: dict[TopicPartition, int] = {}
+        self._set_aside: dict[TopicPartition, MonotonicSeconds] = {}
+
+    def reconfigure(self, settings: CleanerSettings) -> None:
+        """Take new settings, for the cleanings that begin from now on. What was uncleanable is tried again."""
+        self.settings = settings
+        self.uncleanable.clear()
+
+    # Choosing
 
     def pick(self, now: WallMs) -> Cleaning | None:
-        """Choose the log to clean next; None where none needs it.
+        """Choose the log to clean next and begin with it; None where none needs it."""
+        dirty = [dirt for log in self.candidates() if (dirt := self.measure(log, now)) is not None]
+        cleaning = self.choose(dirty, now)
+        return cleaning if cleaning is not None and self.begin(cleaning) else None
 
-        Before a log's first cleaning, the checkpoint is written: it tells recovery that offsets may be missing.
-        """
-        dirty = list(self._dirty(self._candidates(), now))
-        self.max_dirty_ratio = max((dirt.ratio for dirt in dirty), default=0.0)
-        wanted = [
-            dirt
-            for dirt in dirty
-            if dirt.dirty_bytes and (dirt.overdue or dirt.ratio > dirt.log.config.min_cleanable_dirty_ratio)
-        ]
-        if not wanted:
-            return None
-        dirt = max(wanted, key=lambda each: each.ratio)
-        log = dirt.log
-        try:
-            if log.topic_partition not in log.home.cleaned:
-                log.home.write_cleaned(log.topic_partition, dirt.first_dirty)
-            return self._plan(dirt, now)
-        except OSError as error:
-            log.home.fail(error, f"cleaning {log.topic_partition}")
-            return None
-
-    def _candidates(self) -> list[Log]:
+    def candidates(self) -> list[Log]:
+        """Give the logs that may be looked at now."""
         logs = self._store.all_logs()
         known = {log.topic_partition for log in logs}
-        for partition in [each for each in self.uncleanable if each not in known]:
-            del self.uncleanable[partition]
+        for noted in (self.uncleanable, self._failures, self._set_aside):
+            for partition in [each for each in noted if each not in known]:
+                del noted[partition]
         return [
             log
             for log in logs
-            if log.config.compacts and not log.home.is_offline and log.topic_partition not in self.uncleanable
+            if log.config.compacts
+            and not log.home.is_offline
+            and log.topic_partition not in self.uncleanable
+            and log.topic_partition not in self.in_progress
+            and self._set_aside.get(log.topic_partition, 0.0) <= log.home.clock.monotonic()
         ]
 
-    def _dirty(self, logs: Iterable[Log], now: WallMs) -> Iterable[Dirt]:
-        for log in logs:
-            try:
-                yield _measure(log, now)
-            except OSError as error:
-                log.home.fail(error, f"measuring {log.topic_partition}")
+    def measure(self, log: Log, now: WallMs) -> Dirt | None:
+        """Tell how dirty a log is; None where that cannot be told."""
+        try:
+            return measure(log, now)
+        except CorruptRecordError as error:
+            self._mark(log.topic_partition, str(error))
+        except OSError as error:
+            log.home.fail(error, f"measuring {log.topic_partition}")
+        return None
+
+    def choose(self, dirty: Sequence[Dirt], now: WallMs) -> Cleaning | None:
+        """Choose the log to clean next, of all that were measured just before; None where none needs it."""
+        self.max_dirty_ratio = max((dirt.ratio for dirt in dirty), default=0.0)
+        self.max_delay_ms = max((dirt.delay_ms for dirt in dirty), default=0)
+        wanted = [dirt for dirt in dirty if dirt.is_wanted]
+        if not wanted:
+            return None
+        log = max(wanted, key=lambda each: each.ratio).log
+        if self._store.get(log.topic_partition) is not log or log.home.is_offline:
+            return None
+        dirt = self.measure(log, now)  # again: it may have been measured some turns of the loop ago
+        if dirt is None or not dirt.is_wanted:
+            return None
+        try:
+            cleaning = self._plan(dirt, now)
+        except StorageError:
+            return None  # its directory is offline, and says so itself
+        self.in_progress[log.topic_partition] = cleaning
+        log.home.cleaned.setdefault(log.topic_partition, dirt.first_dirty)
+        return cleaning
+
+    def begin(self, cleaning: Cleaning) -> bool:
+        """Write down that a log is about to be cleaned: it tells recovery that offsets may be missing.
+
+        Returns:
+            Whether the worker may start; where not, the cleaning has been released.
+        """
+        log = cleaning.log
+        try:
+            log.home.write_cleaned()
+        except OSError as error:
+            log.home.fail(error, f"cleaning {log.topic_partition}")
+            self.release(cleaning)
+            return False
+        return True
+
+    def release(self, cleaning: Cleaning) -> None:
+        """Let a log be chosen again, after all else."""
+        self.in_progress.pop(cleaning.log.topic_partition, None)
 
     def _plan(self, dirt: Dirt, now: WallMs) -> Cleaning:
         log, config = dirt.log, dirt.log.config
@@ -147,7 +180,10 @@ class Cleaner:
         aborted = log.collect_aborted_transactions(segments[0].base_offset, dirt.end)
         job = CleaningJob(
             directory=log.segments.directory,
-            groups=[[segment.base_offset for segment in group] for group in _group(segments, dirt.end, log)],
+            groups=[
+                [segment.base_offset for segment in group]
+                for group in group_segments(segments, dirt.end, log)
+            ],
             dirty=[segment.base_offset for segment in log.segments.between(dirt.first_dirty, dirt.end)],
             first_dirty=dirt.first_dirty,
             end=dirt.end,
@@ -165,25 +201,46 @@ class Cleaner:
         )
         return Cleaning(log, job, {segment.base_offset: segment for segment in segments}, log.truncations)
 
+    # Finishing
+
+    def is_stale(self, cleaning: Cleaning) -> bool:
+        """Tell whether nothing that a worker makes of a log is of use any more: it was truncated or removed, or its
+        directory is offline.
+        """
+        log = cleaning.log
+        return (
+            self._store.get(log.topic_partition) is not log
+            or log.home.is_offline
+            or log.truncations != cleaning.truncations
+        )
+
     def finish(self, cleaning: Cleaning, result: CleaningResult) -> bool:
-        """Do `take_in` and `confirm`; gives whether the log is as clean now as the worker made it."""
-        taken = self.take_in(cleaning, result)
-        if taken:
-            self.confirm(cleaning, result)
-        return taken
+        """Do all that follows on a worker; gives whether the log is as clean now as the worker made it."""
+        try:
+            done = (
+                self.take_in(cleaning, result)
+                and self.sync_names(cleaning)
+                and self.confirm(cleaning, result)
+            )
+            if done:
+                self.checkpoint(cleaning)
+        finally:
+            self.release(cleaning)
+        return done
 
     def take_in(self, cleaning: Cleaning, result: CleaningResult) -> bool:
-        """Swap in what a worker has made. Quick, and for the broker's loop.
+        """Swap in what a worker has made.
 
         A group goes in only if the segments that it was made from are still the log's: a truncation, a retention pass
         or a deletion meanwhile makes it worthless, and its files go.
 
         Returns:
-            Whether all of it went in; only then may `confirm` follow.
+            Whether all of it went in; only then may `sync_names` follow.
         """
         log = cleaning.log
         self.last_result = result
-        if self._store.get(log.topic_partition) is not log or log.home.is_offline:
+        if self.is_stale(cleaning):
+            self.discard(cleaning)
             return False
         complete = True
         try:
@@ -194,41 +251,92 @@ class Cleaner:
             log.home.fail(error, f"cleaning {log.topic_partition}")
             return False
         if result.error is not None:
-            self.give_up(cleaning, result.error)
-        return complete and result.error is None
+            self._failed(cleaning, result.error, result.errno)
+            return False
+        self._failures.pop(log.topic_partition, None)
+        return complete
 
-    def confirm(self, cleaning: Cleaning, result: CleaningResult) -> None:
-        """Write down how clean the log is. Takes a few syncs, and may run in a thread.
-
-        The new segments' names are synced first: a crash must not give the old ones back and leave the claim.
+    def sync_names(self, cleaning: Cleaning) -> bool:
+        """Sync the names of a log's segments: a crash must not give the old ones back and leave the claim that they
+        are clean. Gives whether `confirm` may follow.
         """
         log = cleaning.log
-        if log.topic_partition not in log.home.cleaned or log.home.is_offline:
-            return
         try:
-            log.home.disk.sync_directory(log.segments.directory)
-            if log.truncations == cleaning.truncations:
-                log.home.write_cleaned(log.topic_partition, Offset(result.end))
+            log.home.disk.sync_directory(cleaning.job.directory)
         except FileNotFoundError:
-            return  # the log was removed meanwhile
+            return False  # the log was removed meanwhile
         except OSError as error:
             log.home.fail(error, f"cleaning {log.topic_partition}")
+            return False
+        return True
 
-    def give_up(self, cleaning: Cleaning, reason: str) -> None:
-        """Leave a log alone from now on, until the broker is restarted, and remove what a worker left behind."""
-        log = cleaning.log
-        _log.error("%s cannot be cleaned: %s", log.topic_partition, reason)
-        self.uncleanable[log.topic_partition] = reason
+    def confirm(self, cleaning: Cleaning, result: CleaningResult) -> bool:
+        """Note how clean the log is; gives whether it is still the log that was cleaned."""
+        if self.is_stale(cleaning):
+            return False
+        cleaning.log.home.cleaned[cleaning.log.topic_partition] = Offset(result.end)
+        return True
+
+    def checkpoint(self, cleaning: Cleaning) -> None:
+        """Write down what was noted."""
+        home = cleaning.log.home
+        try:
+            home.write_cleaned()
+        except OSError as error:
+            home.fail(error, f"cleaning {cleaning.log.topic_partition}")
+
+    def worker_died(self, cleaning: Cleaning, reason: str) -> None:
+        """Take note of a worker that ended without a result. The log is tried again after a while, and given up when
+        its workers keep dying.
+        """
+        partition = cleaning.log.topic_partition
         self.discard(cleaning)
+        if self.is_stale(cleaning):
+            return
+        failures = self._failures[partition] = self._failures.get(partition, 0) + 1
+        if failures >= FAILURES_MAX:
+            self._mark(partition, f"its worker died {failures} times: {reason}")
+        else:
+            self._put_off(cleaning, f"its worker died: {reason}")
+
+    def _failed(self, cleaning: Cleaning, reason: str, number: int | None) -> None:
+        log = cleaning.log
+        present = {segment.base_offset: segment for segment in log.segments}
+        self.discard(cleaning)
+        if number is None:
+            self._mark(log.topic_partition, reason)
+        elif number in _DISK_FULL:
+            self._put_off(cleaning, reason)
+        elif number != errno.ENOENT or all(
+            present.get(Offset(base)) is segment for base, segment in cleaning.segments.items()
+        ):
+            log.home.fail(OSError(number, reason), f"cleaning {log.topic_partition}")
+
+    def _mark(self, partition: TopicPartition, reason: str) -> None:
+        _log.error("%s cannot be cleaned, and is left as it is: %s", partition, reason)
+        self.uncleanable[partition] = reason
+
+    def _put_off(self, cleaning: Cleaning, reason: str) -> None:
+        log, retry_s = cleaning.log, self.settings.retry_s
+        _log.warning(
+            "%s was not cleaned, and is tried again in %g s: %s", log.topic_partition, retry_s, reason
+        )
+        self._set_aside[log.topic_partition] = MonotonicSeconds(log.home.clock.monotonic() + retry_s)
 
     def discard(self, cleaning: Cleaning) -> None:
-        """Remove what a worker left behind that was stopped."""
+        """Remove what a worker left behind that was stopped.
+
+        In a log that has since been made under the same name, too: nobody else cleans that before `release`, and an
+        unfinished file would mislead its recovery.
+        """
         log = cleaning.log
-        if self._store.get(log.topic_partition) is not log or log.home.is_offline:
+        if log.home.is_offline:
             return
         try:
             for group in cleaning.job.groups:
-                _remove_cleaned(log, Offset(group[0]))
+                _remove_cleaned(log, cleaning.job.directory, Offset(group[0]))
+        except FileNotFoundError:
+            return  # the directory itself is gone
         except OSError as error:
             log.home.fail(error, f"cleaning {log.topic_partition}")
 
@@ -238,10 +346,8 @@ class Cleaner:
             return True
         present = {segment.base_offset: segment for segment in log.segments}
         replaced = [cleaning.segments[base] for base in bases]
-        if log.truncations != cleaning.truncations or any(
-            present.get(segment.base_offset) is not segment for segment in replaced
-        ):
-            _remove_cleaned(log, bases[0])
+        if any(present.get(segment.base_offset) is not segment for segment in replaced):
+            _remove_cleaned(log, cleaning.job.directory, bases[0])
             return False
         try:
             log.replace_segments(bases[0], replaced)
@@ -250,56 +356,6 @@ class Cleaner:
         return True
 
 
-def _measure(log: Log, now: WallMs) -> Dirt:
-    segments, config = log.segments, log.config
-    start = log.log_start_offset
-    first_dirty = log.home.cleaned.get(log.topic_partition, start)
-    if not start <= first_dirty <= log.log_end_offset:
-        first_dirty = start
-    bound = min(log.last_stable_offset, segments.active.base_offset)
-    sealed = [segment for segment in segments.between(first_dirty, bound) if segment is not segments.active]
-    if config.min_compaction_lag_ms > 0:
-        for segment in sealed:
-            if segment.largest_timestamp > now - config.min_compaction_lag_ms:
-                bound = min(bound, segment.base_offset)
-                break
-    # A segment that reaches beyond the bound stays as it is.
-    end = segments.floor(bound)
-    last = end.base_offset if end is not None else bound
-    last = max(last, segments.first.base_offset)
-    dirty = [segment for segment in sealed if segment.base_offset < last]
-    clean_bytes = sum(
-        segment.size for segment in segments if segment.base_offset < first_dirty and segment not in dirty
-    )
-    limit = now - config.max_compaction_lag_ms
-    overdue = any(0 < segment.rolling_timestamp < limit for segment in dirty)
-    return Dirt(log, first_dirty, last, clean_bytes, sum(segment.size for segment in dirty), overdue)
-
-
-def _group(segments: list[Segment], end: Offset, log: Log) -> list[list[Segment]]:
-    """Put neighbours together as long as the result cannot exceed what a segment may hold."""
-    config = log.config
-    groups: list[list[Segment]] = []
-    sizes = [0, 0, 0]
-    for slot, segment in enumerate(segments):
-        added = [segment.size, len(segment.offset_index) * 8, len(segment.time_index) * 12]
-        following = segments[slot + 1].base_offset if slot + 1 < len(segments) else end
-        fits = (
-            bool(groups)
-            and sizes[0] + added[0] <= config.segment_bytes
-            and sizes[1] + added[1] <= config.segment_index_bytes
-            and sizes[2] + added[2] <= config.segment_index_bytes
-            and following - 1 - groups[-1][0].base_offset <= RELATIVE_OFFSET_MAX
-        )
-        if fits:
-            groups[-1].append(segment)
-            sizes = [one + more for one, more in zip(sizes, added, strict=True)]
-        else:
-            groups.append([segment])
-            sizes = added
-    return groups
-
-
-def _remove_cleaned(log: Log, base: Offset) -> None:
+def _remove_cleaned(log: Log, directory: str, base: Offset) -> None:
     for suffix in names.SEGMENT_SUFFIXES:
-        log.home.disk.remove(f"{log.segments.directory}/{names.segment_name(base, suffix)}{names.CLEANED}")
+        log.home.disk.remove(f"{directory}/{names.segment_name(base, suffix)}{names.CLEANED}")

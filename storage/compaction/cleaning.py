@@ -64,8 +64,8 @@ def clean(job: CleaningJob, disk: Disk) -> CleaningResult:
         disk: where it is.
 
     Returns:
-        What was done; with an error where a batch is damaged or the dirty part does not fit the memory. Finished
-        groups are good all the same, since each only drops what a later record outdates.
+        What was done; with an error where a batch is damaged or the disk failed. Finished groups are good all the
+        same, since each only drops what a later record outdates.
     """
     cleaning = _Cleaning(job, disk)
     try:
@@ -76,7 +76,7 @@ def clean(job: CleaningJob, disk: Disk) -> CleaningResult:
         return cleaning.result(None)
     except (CannotCleanError, CorruptRecordError, UnsupportedCompressionError, OSError) as error:
         cleaning.drop_unfinished()
-        return cleaning.result(f"{type(error).__name__}: {error}")
+        return cleaning.result(error)
 
 
 class _Cleaning:
@@ -99,7 +99,7 @@ class _Cleaning:
         self._read = self._written = self._records_read = self._records_kept = 0
         self.end = job.first_dirty
 
-    def result(self, error: str | None) -> CleaningResult:
+    def result(self, error: Exception | None) -> CleaningResult:
         return CleaningResult(
             groups=self._groups,
             end=self.end if error is None else self._job.first_dirty,
@@ -108,15 +108,17 @@ class _Cleaning:
             records_read=self._records_read,
             records_kept=self._records_kept,
             keys=len(self._offsets.offsets),
-            error=error,
+            error=None if error is None else f"{type(error).__name__}: {error}",
+            errno=error.errno if isinstance(error, OSError) else None,
         )
 
     # Collecting keys
 
     def collect(self) -> None:
-        """Fill the map with whole segments, as many as fit.
+        """Fill the map from the first dirty offset on, as far as it holds; the log is cleaned up to there.
 
-        They are synced first: a later record in one of them is what makes an older one go, elsewhere and for good.
+        The segments are synced first: a later record in one of them is what makes an older one go, elsewhere and for
+        good.
         """
         bases = [*self._job.dirty, self._job.end]
         transactions = TransactionReader(self._aborted)
@@ -125,28 +127,29 @@ class _Cleaning:
             segment = self._open(base)
             segment.file.sync()
             if not self._collect_segment(segment, transactions):
-                if self._offsets.latest < 0:
+                if self._offsets.latest < self._job.first_dirty:
                     raise CannotCleanError(
-                        f"one segment has more than {self._offsets.capacity} keys: raise log.cleaner.dedupe.buffer.size"
+                        f"one batch has more keys than the {self._offsets.capacity} that memory holds: "
+                        "raise log.cleaner.dedupe.buffer.size"
                     )
+                self.end = self._offsets.latest + 1
                 return
             self._offsets.latest = following - 1
             self.end = following
 
     def _collect_segment(self, segment: Segment, transactions: TransactionReader) -> bool:
-        """Take the keys of one segment; False where they do not all fit. Those that did are right all the same."""
+        """Take the keys of one segment; False where they do not all fit: the map then ends with a whole batch."""
         offsets, first_dirty = self._offsets, self._job.first_dirty
         for _, header, data, position in scan_batches(segment.file, 0, segment.size):
             self._note_read(header.size)
             check_checksum(data, position, header)
             if header.is_control and header.magic == MAGIC:
                 transactions.read_marker(header, _control_type(data, position, header))
-                continue
-            if transactions.is_aborted(header) or header.last_offset < first_dirty:
-                continue
-            if len(offsets.offsets) + header.record_count > offsets.capacity:
-                return False
-            _collect(data, position, header, first_dirty, offsets)
+            elif not transactions.is_aborted(header) and header.last_offset >= first_dirty:
+                if len(offsets.offsets) + _key_count(data, position, header) > offsets.capacity:
+                    return False
+                _collect(data, position, header, first_dirty, offsets)
+            offsets.latest = header.last_offset
         return True
 
     # Copying
@@ -275,6 +278,13 @@ def _collect(data: bytes, position: int, header: BatchHeader, first_dirty: int, 
     for record in iter_legacy(data[position : position + header.size]):
         if record.key is not None and record.offset >= first_dirty:
             into.put(record.key, record.offset)
+
+
+def _key_count(data: bytes, position: int, header: BatchHeader) -> int:
+    """Give how many keys a batch may add to a map, at most."""
+    if header.magic == MAGIC:
+        return header.record_count
+    return sum(1 for _ in iter_legacy(data[position : position + header.size]))
 
 
 def _control_type(data: bytes, position: int, header: BatchHeader) -> ControlType | None:

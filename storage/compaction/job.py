@@ -77,6 +77,7 @@ class CleaningResult:
         records_kept: of those.
         keys: collected.
         error: why the log cannot be cleaned; None where it was.
+        errno: of the failed system call, where that is why.
     """
 
     groups: Sequence[CleanedGroup] = ()
@@ -87,6 +88,7 @@ class CleaningResult:
     records_kept: int = 0
     keys: int = 0
     error: str | None = None
+    errno: int | None = None
 
     def to_json(self) -> bytes:
         """Give it as one line."""
@@ -98,3 +100,9 @@ class CleaningResult:
         values: dict[str, Any] = json.loads(line)
         groups = [CleanedGroup(**group) for group in values.pop("groups")]
         return cls(groups=groups, **values)
+
+
+class WorkerFailedError(Exception):
+    """A worker that ended without a result: it was killed, ran out of memory, or has a bug, whose traceback is the
+    text.
+    """

@@ -1,92 +1,54 @@
 """A compaction worker: a niced process that reads one job from its standard input and writes the result to its
-standard output.
+standard output. `storage.compaction.worker_process` is the broker's end.
 
-    python -m storage.compaction.worker < job.json > result.json
+    python -m storage.compaction.worker <process id of the broker> < job.json > result.json
 
-It ends when its broker does: its standard input breaks then, and it is asked to die with its parent where the system
-can do that.
+It ends when its broker does, however that ends: Linux kills it at once, elsewhere it looks each second whether its
+parent is still the same.
 """
 
+import ctypes
 import os
-import subprocess
+import signal
 import sys
 import threading
-from pathlib import Path
 from typing import Final
 
 from storage.compaction.cleaning import clean
-from storage.compaction.job import CleaningJob, CleaningResult
+from storage.compaction.job import CleaningJob
 from storage.disk import RealDisk
 
 _NICENESS: Final = 10
-_ROOT: Final = str(Path(__file__).resolve().parents[2])
-
-
-class WorkerFailedError(Exception):
-    """A worker that ended without a result: it was killed, ran out of memory, or has a bug, whose traceback is the
-    text.
-    """
-
-
-class WorkerProcess:
-    """Runs one job in a process of its own. `run` blocks, and is for a thread; `kill` may come from any other."""
-
-    def __init__(self) -> None:
-        """Make a worker; its process starts with `run`."""
-        self._process: subprocess.Popen[bytes] | None = None
-        self._killed = False
-        self._lock = threading.Lock()
-
-    def run(self, job: CleaningJob) -> CleaningResult:
-        """Run a job to its end.
-
-        Raises:
-            WorkerFailedError: the process ended without a result.
-        """
-        with self._lock:
-            if self._killed:
-                raise WorkerFailedError("killed")
-            environment = {
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join([_ROOT, os.environ.get("PYTHONPATH", "")]),
-            }
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "storage.compaction.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=environment,
-            )
-        with self._process as process:
-            output, errors = process.communicate(job.to_json())
-        if process.returncode != 0 or not output:
-            raise WorkerFailedError(
-                errors.decode(errors="replace").strip() or f"ended with {process.returncode}"
-            )
-        return CleaningResult.from_json(output)
-
-    def kill(self) -> None:
-        """End the process, now or as soon as it would start; what it wrote is removed by whoever asked for it."""
-        with self._lock:
-            self._killed = True
-            if self._process is not None:
-                self._process.kill()
+_LOOK_S: Final = 1.0
+_PR_SET_PDEATHSIG: Final = 1
 
 
 def main() -> None:
-    """Serve one job."""
+    """Serve one job of the broker whose process id is the argument."""
+    _end_with(int(sys.argv[1]))
     os.nice(_NICENESS)
     job = CleaningJob.from_json(sys.stdin.buffer.readline())
-    # The broker holds the other end until it has the result: its end is ours.
-    threading.Thread(target=_end_with_broker, args=(os.getppid(),), daemon=True).start()
     sys.stdout.buffer.write(clean(job, RealDisk()).to_json())
     sys.stdout.buffer.flush()
 
 
-def _end_with_broker(parent: int) -> None:
+def _end_with(broker: int) -> None:
+    """See to it that this process ends when its broker does.
+
+    A broker that was killed and starts again cleans the same log soon: two that write the same file would spoil it.
+    """
+    if sys.platform == "linux":
+        # The signal comes when the broker's thread ends that started this process; it waits for us.
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != broker:
+        sys.exit(1)
+    threading.Thread(target=_watch, args=(broker,), daemon=True).start()
+
+
+def _watch(broker: int) -> None:
     pause = threading.Event()
-    while not pause.wait(1):
-        if os.getppid() != parent:
+    while not pause.wait(_LOOK_S):
+        if os.getppid() != broker:
             os._exit(1)
 
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from simulation.disk import SimulatedCrash, SimulatedDisk
 from storage.compaction.cleaner import Cleaner, CleanerSettings, Cleaning
 from storage.compaction.cleaning import clean
-from storage.compaction.job import CleaningJob, CleaningResult
+from storage.compaction.job import CleaningJob, CleaningResult, WorkerFailedError
 from storage.compaction.offset_map import OffsetMap
 from storage.compaction.record_walk import choose_records, collect_keys, max_timestamp_delta
-from storage.compaction.worker import WorkerFailedError, WorkerProcess
+from storage.compaction.worker_process import WorkerProcess
 from storage.disk import RealDisk
 from storage.log import AppendOrigin, Log
 from storage.log_config import LogConfig
@@ -353,7 +353,19 @@ def test_more_keys_than_memory_take_more_passes() -> None:
     assert len(keys) == len(set(keys)) == 18
 
 
-def test_a_segment_that_does_not_fit_memory_is_named_and_the_cleaner_goes_on() -> None:
+def test_a_segment_with_more_keys_than_memory_is_cleaned_bit_by_bit() -> None:
+    compacted = Compacted(dataclasses.replace(SETTINGS, segment_bytes=100_000), memory=190 * 5)
+    for number in range(40):
+        compacted.put((f"k{number % 20}", str(number)))
+    compacted.roll()
+    ends = []
+    while (result := compacted.clean()) is not None:
+        ends.append(result.end)
+    assert ends == [5, 10, 15, 20, 25, 30, 35, 40]
+    assert compacted.found() == [(number, f"k{number - 20}", str(number)) for number in range(20, 40)]
+
+
+def test_a_batch_that_does_not_fit_memory_is_named_and_the_cleaner_goes_on() -> None:
     compacted = Compacted(memory=190 * 2)
     other = compacted.store.create(PARTITION._replace(partition=1))
     compacted.put(("a", "1"), ("b", "1"), ("c", "1"))

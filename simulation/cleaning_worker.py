@@ -1,0 +1,23 @@
+"""Compaction on a simulated disk, which no other process can read: a worker that works at once."""
+
+from storage.compaction.cleaning import clean
+from storage.compaction.job import CleaningJob, CleaningResult
+from storage.disk import Disk
+
+
+class InlineWorker:
+    """Does what a worker's process does, in the caller's thread.
+
+    Args:
+        disk: Where the logs are.
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    def run(self, job: CleaningJob) -> CleaningResult:
+        """Run a job."""
+        return clean(job, self._disk)
+
+    def kill(self) -> None:
+        """Nothing runs that could be killed."""
