@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from cluster.configuration.errors import ConfigError
-from cluster.network.connection_quotas import QuotaFormatError, parse_overrides
+from cluster.network.address_limits import AddressLimitError, parse_address_limits
 from cluster.network.endpoints import (
     Endpoint,
     EndpointError,
@@ -81,15 +81,15 @@ def addresses_of(config: "BrokerConfig") -> Addresses:
                 config.advertised_listeners,
                 f"a listener of `listeners`: {sorted(names)}",
             )
-    _read("max.connections.per.ip.overrides", config.max_connections_per_ip_overrides, parse_overrides)
+    _read("max.connections.per.ip.overrides", config.max_connections_per_ip_overrides, parse_address_limits)
     return Addresses(tuple(bound), tuple(advertised), _inter_broker(config, advertised))
 
 
 def _inter_broker(config: "BrokerConfig", advertised: "list[Endpoint]") -> str:
-    given = config.inter_broker_listener_name
-    name = (given or config.security_inter_broker_protocol).upper()
+    name = config.inter_broker_listener
     if name not in {endpoint.listener_name for endpoint in advertised}:
-        setting = "security.inter.broker.protocol" if given is None else "inter.broker.listener.name"
+        is_named = config.inter_broker_listener_name is not None
+        setting = "inter.broker.listener.name" if is_named else "security.inter.broker.protocol"
         known = ", ".join(endpoint.listener_name for endpoint in advertised)
         raise ConfigError(setting, name, f"the name of an advertised listener: {known}")
     return name
@@ -113,5 +113,5 @@ def _told_as_bound(endpoint: Endpoint) -> Endpoint:
 def _read(name: str, text: str, parse: "Callable[[str], _T]") -> _T:
     try:
         return parse(text)
-    except (EndpointError, QuotaFormatError) as error:
+    except (EndpointError, AddressLimitError) as error:
         raise ConfigError(name, text, f"another value: {error}") from None

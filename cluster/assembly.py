@@ -17,7 +17,6 @@ from cluster.handlers.context import BrokerContext
 from cluster.handlers.dispatch import Dispatcher
 from cluster.handlers.served import served_apis
 from cluster.network.broker_client import BrokerChannel, BrokerClient
-from cluster.network.connection_quotas import ConnectionQuotas, parse_overrides
 from cluster.network.listener import Listeners, NetworkLimits
 from cluster.replication.metadata_cache import MetadataCache, Node
 from cluster.replication.replicas import ReplicaMeans, Replicas
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from cluster.configuration.broker_config import BrokerConfig
     from cluster.membership import Membership
     from cluster.metrics.catalogue import BrokerMetrics
+    from cluster.network.connection_limits import ConnectionLimits
     from cluster.state_feed import StateFeed
     from cluster.surroundings import Surroundings
     from cluster.zookeeper.broker_store import BrokerStore
@@ -52,6 +52,7 @@ class Means:
         store: What any broker does with it.
         logs: The open logs.
         membership: The registration.
+        connection_limits: How many connections there may be; its hosts have been looked up.
         metrics: What is counted.
         around: The world: time, disk, network, chance.
         nursery: Where requests run.
@@ -64,6 +65,7 @@ class Means:
     store: "BrokerStore"
     logs: "LogStore"
     membership: "Membership"
+    connection_limits: "ConnectionLimits"
     metrics: "BrokerMetrics"
     around: "Surroundings"
     nursery: trio.Nursery
@@ -112,9 +114,9 @@ def assemble(means: Means) -> Parts:
             make_client=lambda endpoint, client_id: _client(means, endpoint.host, endpoint.port, client_id),
             new_session_id=lambda: around.random.randint(1, 2**31 - 1),
             offload=around.offload,
+            cleaning_worker=around.cleaning_worker,
         )
     )
-            cleaning_worker=around.cleaning_worker,
     controller = Controller(
         config.broker_id,
         means.zookeeper,
@@ -144,6 +146,7 @@ def assemble(means: Means) -> Parts:
         topic_admin=topic_admin,
         auto_creation=AutoCreation(config, topic_admin),
         producer_ids=ProducerIds(lambda: means.store.next_producer_id_block(config.broker_id)),
+        connection_limits=means.connection_limits,
     )
     context.registry.measure(means.metrics)
     parts = Parts(
@@ -202,20 +205,7 @@ def _resize_fetchers(replicas: Replicas, changed: frozenset[str]) -> None:
 def _listeners(means: Means, dispatcher: Dispatcher) -> Listeners:
     config = means.config
     names = tuple(each.listener_name for each in means.addresses.bound)
-    quotas = ConnectionQuotas(names, inter_broker_listener=means.addresses.inter_broker)
-
-    def set_limits(_: frozenset[str]) -> None:
-        quotas.connections_max = config.max_connections
-        quotas.per_address_max = config.max_connections_per_ip
-        quotas.per_address_overrides = parse_overrides(config.max_connections_per_ip_overrides)
-        quotas.limits_changed()
-
-    set_limits(frozenset())
-    for name in names:
-        limit = config.originals.get(f"listener.name.{name.lower()}.max.connections")
-        if limit is not None:
-            quotas.per_listener_max[name] = int(limit)
-    config.on_change(set_limits)
+    quotas = means.connection_limits.quotas(names, means.addresses.inter_broker, means.nursery)
     limits = NetworkLimits(
         frame_size_max=config.socket_request_max_bytes,
         idle_close_s=config.connections_max_idle_ms / 1000,

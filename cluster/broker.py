@@ -33,6 +33,7 @@ from cluster.live_configuration import LiveConfiguration
 from cluster.management import StateChanges, management_methods
 from cluster.membership import Membership
 from cluster.metrics.catalogue import BrokerMetrics
+from cluster.network.connection_limits import ConnectionLimits
 from cluster.network.management import ManagementServer
 from cluster.probes import add_probes
 from cluster.process_limits import set_process_limits
@@ -229,6 +230,8 @@ class Broker:
         membership = self._membership = Membership(
             self._zookeeper, self._store, directory, self._link, self._around.clock
         )
+        limits = ConnectionLimits(self.config, self._around.offload_abandoned)
+        await limits.resolve()
         parts = self._parts = assemble(
             Means(
                 config=self.config,
@@ -238,6 +241,7 @@ class Broker:
                 store=self._store,
                 logs=logs,
                 membership=membership,
+                connection_limits=limits,
                 metrics=self.metrics,
                 around=self._around,
                 nursery=service,
@@ -377,12 +381,12 @@ class Broker:
                 "live_brokers": sorted(snapshot.brokers),
                 "metadata_epoch": snapshot.epoch,
                 "controller": context.controller.describe(),
+                "cleaner": context.replicas.compaction.describe(),
                 "connections": sum(1 for _ in self._parts.listeners.connections),
             }
             if partitions:
                 description["partitions"] = self.describe_partitions()
         return description
-                "cleaner": context.replicas.compaction.describe(),
 
     def describe_partitions(self) -> list[dict[str, Any]]:
         """Describe the replicas that this broker hosts."""

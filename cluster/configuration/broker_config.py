@@ -6,8 +6,9 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from cluster.configuration.catalogue import base_name, broker_settings, dynamic_settings, nearest_name
+from cluster.configuration.catalogue import broker_settings, dynamic_settings, nearest_name
 from cluster.configuration.errors import ConfigError
+from cluster.configuration.listener_names import base_name, listener_name, own_setting
 from cluster.configuration.served_values import ServedValues
 from cluster.configuration.setting import Service, Setting, UpdateMode, Value
 from cluster.configuration.synonyms import BROKER_SYNONYMS, TOPIC_DEFAULTS, synonyms_of
@@ -71,6 +72,11 @@ class BrokerConfig(ServedValues):
         return tuple(dict.fromkeys(path.absolute() for path in paths))
 
     @property
+    def inter_broker_listener(self) -> str:
+        """The name of the listener on which brokers talk to each other."""
+        return listener_name(self.inter_broker_listener_name or self.security_inter_broker_protocol)
+
+    @property
     def leader_replication_throttled_rate(self) -> int:
         """How many bytes a second leaders send of throttled replicas; `UNLIMITED` without a throttle."""
         return self._throttle("leader.replication.throttled.rate")
@@ -83,6 +89,13 @@ class BrokerConfig(ServedValues):
     def value(self, name: str) -> Value:
         """Give the present value of any broker setting by name."""
         return self._values[name]
+
+    def number_of_listener(self, listener: str, name: str) -> int:
+        """Give the present value of a number that a listener may have of its own, else the broker's."""
+        value = self._values.get(own_setting(listener, name), self._values[name])
+        if not isinstance(value, int):
+            raise TypeError(f"{name} is no number")
+        return value
 
     def log_config_defaults(self) -> LogConfig:
         """Give what a topic without settings of its own gets, from the present values."""
@@ -146,7 +159,8 @@ class BrokerConfig(ServedValues):
         self.dynamic_default = _usable(default)
         before = self._values
         self._set_values(_resolve(self._layers()) | {"broker.id": self.broker_id})
-        changed = frozenset(name for name, value in self._values.items() if before.get(name) != value)
+        names = before.keys() | self._values.keys()  # a listener's own setting comes and goes
+        changed = frozenset(name for name in names if before.get(name) != self._values.get(name))
         if changed:
             for listener in self._listeners:
                 listener(changed)
@@ -169,7 +183,7 @@ class BrokerConfig(ServedValues):
 
     def _set_values(self, values: dict[str, Value]) -> None:
         self._values = values
-        self.__dict__.update({name.replace(".", "_"): value for name, value in values.items()})
+        self.__dict__.update({name.replace(".", "_"): values[name] for name in broker_settings()})
 
 
 def text_of(value: Value) -> str:
@@ -228,6 +242,18 @@ def _resolve(layers: tuple[tuple[Mapping[str, str], ConfigSource], ...]) -> dict
             )
     if values["broker.id"] == -1:
         values["broker.id"] = values["node.id"]
+    return values | _resolve_own(layers)
+
+
+def _resolve_own(layers: tuple[tuple[Mapping[str, str], ConfigSource], ...]) -> dict[str, Value]:
+    """Give the values of the settings that single listeners have of their own."""
+    values: dict[str, Value] = {}
+    for layer, _ in reversed(layers):
+        for name, text in layer.items():
+            if name.startswith("listener.name."):
+                setting = broker_settings().get(base_name(name))
+                if setting is not None:
+                    values[name] = setting.parse(text)
     return values
 
 

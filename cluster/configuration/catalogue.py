@@ -1,9 +1,7 @@
 """Every setting that is known, by name, and what is made of a name that is not."""
 
-import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Final
 
 from cluster.configuration.setting import Setting, read_table
 from cluster.configuration.tables import (
@@ -18,8 +16,6 @@ from cluster.configuration.tables import (
     topic,
     unserved,
 )
-
-_LISTENER_PREFIX: Final = re.compile(r"listener\.name\.[^.]+\.(?:[^.]+\.(?=sasl\.|connections\.))?")
 
 
 @cache
@@ -39,14 +35,6 @@ def dynamic_settings() -> Mapping[str, Setting]:
 def topic_settings() -> Mapping[str, Setting]:
     """Give every setting of a topic, by name."""
     return {setting.name: setting for setting in read_table(topic.TABLE)}
-
-
-def base_name(name: str) -> str:
-    """Give the setting that a listener's own one overrides: `listener.name.x.max.connections` the last part.
-
-    A name without a listener's prefix is its own base.
-    """
-    return _LISTENER_PREFIX.sub("", name, count=1)
 
 
 def nearest_name(name: str) -> str | None:

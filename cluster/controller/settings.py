@@ -38,24 +38,14 @@ class ControllerSettings(Protocol):
         ...
 
     @property
-    def inter_broker_listener_name(self) -> str | None:
-        """The listener on which brokers talk to each other."""
-        ...
-
-    @property
-    def security_inter_broker_protocol(self) -> str:
-        """The name of that listener where no other is given."""
+    def inter_broker_listener(self) -> str:
+        """The name of the listener on which brokers talk to each other."""
         ...
 
     @property
     def inter_broker_protocol_version(self) -> str:
         """What every broker of the cluster understands, ``3.0`` to ``3.9``."""
         ...
-
-
-def inter_broker_listener(settings: ControllerSettings) -> str:
-    """Give the name of the listener on which brokers talk to each other, in upper case."""
-    return (settings.inter_broker_listener_name or settings.security_inter_broker_protocol).upper()
 
 
 @dataclass(frozen=True, slots=True)

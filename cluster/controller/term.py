@@ -8,7 +8,7 @@ from cluster.controller.context import ControllerContext
 from cluster.controller.partition_transitions import PartitionTransitions
 from cluster.controller.replica_transitions import ReplicaTransitions
 from cluster.controller.request_batch import RequestBatch
-from cluster.controller.settings import ControllerSettings, RequestVersions, inter_broker_listener
+from cluster.controller.settings import ControllerSettings, RequestVersions
 from cluster.controller.state_changes import OnStateChange
 from cluster.controller.watches import Watches
 from cluster.metrics.catalogue import BrokerMetrics
@@ -69,7 +69,7 @@ class Term:
             self.context,
             controller_id,
             RequestVersions.for_protocol(settings.inter_broker_protocol_version),
-            inter_broker_listener(settings),
+            settings.inter_broker_listener,
             channels.put,
         )
         self.partitions = PartitionTransitions(self.context, store, self.batch, settings, metrics)

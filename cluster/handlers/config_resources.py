@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cluster.configuration.topic_config import check_topic_config
 from cluster.handlers.topic_names import is_valid_topic_name
+from cluster.network.connection_limits import ADDRESS_LIMITS
 from cluster.zookeeper.znodes import BROKERS, DEFAULT_ENTITY, TOPICS
 from wire.errors import ApiError, Error
 
@@ -115,8 +116,20 @@ async def change_entity(
             broker.config.check_dynamic(changed, per_broker=entity.name != DEFAULT_ENTITY)
         return changed
 
+    if entity.entity_type == BROKERS:
+        await _look_hosts_up(broker, entity, change)
     if validate_only:
         present, _ = await broker.store.read_config(entity.entity_type, entity.name)
         checked(dict(present))
     else:
         await broker.store.change_config(entity.entity_type, entity.name, checked)
+
+
+async def _look_hosts_up(
+    broker: "BrokerContext", entity: Entity, change: Callable[[dict[str, str]], Mapping[str, str]]
+) -> None:
+    """Check what of a change takes a look at the network; it would be too late when it is being stored."""
+    present, _ = await broker.store.read_config(entity.entity_type, entity.name)
+    hosts = change(dict(present)).get(ADDRESS_LIMITS)
+    if hosts is not None and hosts != present.get(ADDRESS_LIMITS):
+        await broker.connection_limits.check(hosts)

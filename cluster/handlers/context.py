@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from cluster.coordinator.producer_ids import ProducerIds
     from cluster.handlers.auto_creation import AutoCreation
     from cluster.handlers.registry import Registry
+    from cluster.network.connection_limits import ConnectionLimits
     from cluster.network.endpoints import Endpoint
     from cluster.replication.metadata_cache import MetadataCache
     from cluster.replication.replicas import Replicas
@@ -45,6 +46,7 @@ class BrokerContext:
         topic_admin: Creates, extends and deletes topics.
         auto_creation: Creates topics that somebody asked for.
         producer_ids: Hands out producer ids.
+        connection_limits: How many connections there may be.
         endpoints: The advertised endpoints by listener name.
     """
 
@@ -65,4 +67,5 @@ class BrokerContext:
     topic_admin: "TopicAdmin"
     auto_creation: "AutoCreation"
     producer_ids: "ProducerIds"
+    connection_limits: "ConnectionLimits"
     endpoints: "dict[str, Endpoint]" = field(default_factory=dict)

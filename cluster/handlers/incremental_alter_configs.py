@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from cluster.configuration.catalogue import base_name, broker_settings, dynamic_settings, topic_settings
+from cluster.configuration.catalogue import broker_settings, dynamic_settings, topic_settings
+from cluster.configuration.listener_names import base_name
 from cluster.configuration.setting import Kind, Setting
 from cluster.handlers.config_resources import (
     ResourceType,

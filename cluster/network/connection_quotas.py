@@ -1,14 +1,14 @@
 """How many connections a broker takes: in all, by listener, by address (Kafka's ``max.connections*``).
 
 Over an address's limit a new connection is closed. Over the broker's or a listener's limit nothing more is
-accepted until one leaves. The inter-broker listener, where it is not the only one, is exempt from the
-broker's limit: for a connection that it takes past it, another listener's longest idle one is to go.
+accepted until one leaves, and over a limit to how fast they come (KIP-612) nothing for a while. The
+inter-broker listener, where it is not the only one, is exempt from the broker's limits: for a connection that
+it takes past the limit to their number, another listener's longest idle one is to go.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Final
 
-NO_LIMIT: Final = 2**31 - 1
+from cluster.network.creation_rate import NO_LIMIT, CreationRate
 
 
 class TooManyConnectionsError(Exception):
@@ -23,28 +23,6 @@ class TooManyConnectionsError(Exception):
         self.limit = limit
 
 
-class QuotaFormatError(ValueError):
-    """``max.connections.per.ip.overrides`` is not ``host:count,host:count``."""
-
-
-def parse_overrides(text: str) -> dict[str, int]:
-    """Read ``max.connections.per.ip.overrides``; names are left to the caller to resolve.
-
-    Raises:
-        QuotaFormatError: an entry has no host, or no count of zero or more.
-    """
-    overrides: dict[str, int] = {}
-    for entry in text.split(","):
-        if not entry.strip():
-            continue
-        host, colon, count = entry.strip().rpartition(":")
-        host = host.strip().removeprefix("[").removesuffix("]")
-        if not colon or not host or not count.strip().isdecimal():
-            raise QuotaFormatError(f"{entry.strip()!r} is not host:count")
-        overrides[host] = int(count)
-    return overrides
-
-
 class ConnectionQuotas:
     """Counts of connections against their limits, over all listeners of one broker.
 
@@ -55,6 +33,13 @@ class ConnectionQuotas:
         per_address_max: ``max.connections.per.ip``.
         per_address_overrides: Limits of single addresses; they win.
         per_listener_max: ``listener.name.<name>.max.connections``.
+        rate_windows: ``quota.window.num``: how many windows the rate of new connections is taken over.
+        rate_window_s: ``quota.window.size.seconds``.
+
+    Attributes:
+        creation_rate: The limit of all listeners but the protected one; ``max.connection.creation.rate``.
+        listener_rates: The limit of each listener; ``listener.name.<name>.max.connection.creation.rate``.
+        rested_s: For how long accepting was made to rest, in all, by listener.
 
     The limits are plain attributes, so that a dynamic configuration can change them; `limits_changed` is to
     be called afterwards.
@@ -64,11 +49,15 @@ class ConnectionQuotas:
         "_by_address",
         "_by_listener",
         "_inter_broker_listener",
+        "_rest_until",
         "_waiting",
         "connections_max",
+        "creation_rate",
+        "listener_rates",
         "per_address_max",
         "per_address_overrides",
         "per_listener_max",
+        "rested_s",
         "total",
     )
 
@@ -81,12 +70,18 @@ class ConnectionQuotas:
         per_address_max: int = NO_LIMIT,
         per_address_overrides: Mapping[str, int] | None = None,
         per_listener_max: Mapping[str, int] | None = None,
+        rate_windows: int = 11,
+        rate_window_s: float = 1.0,
     ) -> None:
         self.connections_max = connections_max
         self.per_address_max = per_address_max
         self.per_address_overrides = dict(per_address_overrides or {})
         self.per_listener_max = dict(per_listener_max or {})
+        self.creation_rate = CreationRate(rate_windows, rate_window_s)
+        self.listener_rates = {name: CreationRate(rate_windows, rate_window_s) for name in listener_names}
+        self.rested_s = dict.fromkeys(listener_names, 0.0)
         self.total = 0
+        self._rest_until = dict.fromkeys(listener_names, 0.0)
         self._by_address: dict[str, int] = {}
         self._by_listener = dict.fromkeys(listener_names, 0)
         self._inter_broker_listener = inter_broker_listener if len(self._by_listener) > 1 else None
@@ -99,6 +94,14 @@ class ConnectionQuotas:
     def counts_by_listener(self) -> dict[tuple[str, ...], float]:
         """Give how many connections each listener has now, as the metrics want it."""
         return {(name,): count for name, count in self._by_listener.items()}
+
+    def rests_by_listener(self) -> dict[tuple[str, ...], float]:
+        """Give for how long each listener rested, in seconds, as the metrics want it."""
+        return {(name,): rested_s for name, rested_s in self.rested_s.items()}
+
+    def rest_s(self, listener_name: str, now_s: float) -> float:
+        """Give for how many seconds a listener is to accept nothing, because connections came too fast."""
+        return max(self._rest_until[listener_name] - now_s, 0.0)
 
     def has_slot(self, listener_name: str) -> bool:
         """Whether a listener may accept one more connection."""
@@ -115,12 +118,24 @@ class ConnectionQuotas:
         """Whether a listener's connections are never closed for the sake of others."""
         return listener_name == self._inter_broker_listener
 
-    def take(self, listener_name: str, address: str) -> None:
+    def take(self, listener_name: str, address: str, now_s: float) -> None:
         """Count a connection.
 
+        Args:
+            listener_name: Where it came in.
+            address: Whose it is.
+            now_s: Monotonic time, in seconds.
+
         Raises:
-            TooManyConnectionsError: the address is at its limit; nothing is counted.
+            TooManyConnectionsError: the address is at its limit; it counts for how fast connections come, and
+                for nothing else.
         """
+        rest_s = self.listener_rates[listener_name].record(now_s)
+        if listener_name != self._inter_broker_listener:
+            rest_s = max(rest_s, self.creation_rate.record(now_s))
+        if rest_s > 0:
+            self._rest_until[listener_name] = now_s + rest_s
+            self.rested_s[listener_name] += rest_s
         count = self._by_address.get(address, 0)
         limit = self.per_address_overrides.get(address, self.per_address_max)
         if count >= limit:

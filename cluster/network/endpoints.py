@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from cluster.configuration.listener_names import listener_name
+
 
 class SecurityProtocol(Enum):
     """How a listener's bytes are protected and its peers identified; the value is Kafka's id for it."""
@@ -72,7 +74,7 @@ def parse_protocol_map(text: str) -> dict[str, SecurityProtocol]:
     protocols: dict[str, SecurityProtocol] = {}
     for entry in _entries(text):
         name, colon, protocol = (part.strip() for part in entry.partition(":"))
-        name = name.upper()
+        name = listener_name(name)
         if not colon or not name:
             raise EndpointError(f"{entry!r} is not NAME:PROTOCOL")
         if name in protocols:
@@ -93,7 +95,7 @@ def parse_endpoint(text: str, protocols: Mapping[str, SecurityProtocol] = DEFAUL
     """
     name, mark, address = text.strip().partition("://")
     host, colon, port_text = address.rpartition(":")
-    name = name.upper()
+    name = listener_name(name)
     if not mark or not name or not colon:
         raise EndpointError(f"{text!r} is not NAME://host:port")
     if not port_text.isascii() or not port_text.isdigit() or int(port_text) > 65535:

@@ -208,7 +208,7 @@ class Listeners:
             except trio.ClosedResourceError:
                 return
             for _ in range(ACCEPTS_AT_ONCE):
-                if not self.quotas.has_slot(name):
+                if not self._open.has_slot(name):
                     break
                 try:
                     accepted, address = sock.accept()

@@ -79,7 +79,7 @@ class OpenConnections:
     def may_join(self, listener_name: str, host: str, port: int) -> bool:
         """Count a peer that has come in; False, with a log line, if its address has its limit already."""
         try:
-            self._quotas.take(listener_name, host)
+            self._quotas.take(listener_name, host, trio.current_time())
         except TooManyConnectionsError as error:
             logger.warning("Refusing a connection of %s:%d on %s: %s", host, port, listener_name, error)
             self._counters.rejected += 1
@@ -95,9 +95,19 @@ class OpenConnections:
         if self._quotas.is_over_total(connection.listener_name):
             self._make_room()
 
+    def has_slot(self, listener_name: str) -> bool:
+        """Whether a listener may take one more connection now."""
+        quotas = self._quotas
+        return quotas.has_slot(listener_name) and not quotas.rest_s(listener_name, trio.current_time())
+
     async def wait_slot(self, listener_name: str) -> None:
         """Wait until a listener may take one more connection."""
-        while not self._quotas.has_slot(listener_name):
+        while not self.has_slot(listener_name):
+            rest_s = self._quotas.rest_s(listener_name, trio.current_time())
+            if rest_s:
+                logger.debug("%s rests for %.3f s: connections come too fast", listener_name, rest_s)
+                await trio.sleep(rest_s)
+                continue
             slot = trio.Event()
             self._quotas.call_when_slot(slot.set)
             logger.warning("%s has all the connections it may; new ones wait", listener_name)
@@ -146,6 +156,7 @@ class OpenConnections:
         counters = self._counters
         prefix = "kafka_network_socketserver_"
         metrics.probe(prefix + "connectioncount", self._quotas.counts_by_listener)
+        metrics.probe(prefix + "acceptrestseconds", self._quotas.rests_by_listener)
         metrics.probe(prefix + "connectionsaccepted", lambda: counters.accepted)
         metrics.probe(prefix + "connectionsrejected", lambda: counters.rejected)
         metrics.probe(prefix + "connectionscutoff", lambda: counters.cut_off)

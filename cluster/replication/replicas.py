@@ -127,9 +127,7 @@ class Replicas:
     def __init__(self, means: ReplicaMeans) -> None:
         config, metadata, clock, timer = means.config, means.metadata, means.clock, means.timer
         self._means = means
-        self._inter_broker_listener = (
-            config.inter_broker_listener_name or config.security_inter_broker_protocol
-        )
+        self._inter_broker_listener = config.inter_broker_listener
         self.hosted = HostedPartitions(metadata)
         self._group_flush = GroupFlush(clock, means.offload)
         self.isr_changes = IsrChanges(means.zookeeper, clock, means.metrics)
@@ -193,9 +191,9 @@ class Replicas:
                 log_configs=self._log_configs,
                 offload=means.offload,
                 high_watermarks=means.store.read_high_watermarks(),
-        self.compaction = Compaction(means.store, clock, config, means.offload, means.cleaning_worker)
             )
         )
+        self.compaction = Compaction(means.store, clock, config, means.offload, means.cleaning_worker)
         self.upkeep = Upkeep(
             means.broker_id,
             self.hosted,
@@ -203,9 +201,9 @@ class Replicas:
             means.store,
             means.zookeeper,
             clock,
-            self.compaction.is_cleaning,
             config,
             means.offload,
+            self.compaction.is_cleaning,
         )
         config.on_change(self._settings_changed)
 
@@ -232,9 +230,9 @@ class Replicas:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.fetchers.run, name="fetchers")
                 nursery.start_soon(self.isr_changes.run, name="ISR changes")
-                nursery.start_soon(self.compaction.run, name="compaction")
                 nursery.start_soon(self._group_flush.run, name="flushing before acknowledging")
                 nursery.start_soon(self.upkeep.run, self.roles.populated, name="replica upkeep")
+                nursery.start_soon(self.compaction.run, name="compaction")
         finally:
             if self.roles.populated.is_set():
                 self.upkeep.write_last_checkpoint()

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from cluster.configuration.listener_names import listener_name
 from cluster.zookeeper.json_data import MalformedZnodeError, decode_json, encode_json, malformed_as
 from wire.types import NO_BROKER_EPOCH, NO_TIMESTAMP, BrokerEpoch, BrokerId, WallMs
 
@@ -145,9 +146,9 @@ def _parse_endpoint(text: str, protocols: Mapping[str, str] | None) -> Registere
     match = _ENDPOINT.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is no endpoint")
-    listener_name = match[1].upper()
-    protocol = listener_name if protocols is None else protocols[match[1]]
-    return RegisteredEndpoint(listener_name, match[2], int(match[3]), protocol)
+    name = listener_name(match[1])
+    protocol = name if protocols is None else protocols[match[1]]
+    return RegisteredEndpoint(name, match[2], int(match[3]), protocol)
 
 
 class BrokerSequenceIdZnode:

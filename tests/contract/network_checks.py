@@ -269,6 +269,23 @@ async def check_connections_wait_for_a_slot(world: World) -> None:
         assert await receive(second, 5) == frame(b"x")
 
 
+async def check_connections_that_come_too_fast_wait(world: World) -> None:
+    quotas = ConnectionQuotas(("A",), rate_windows=1, rate_window_s=0.2)
+    quotas.listener_rates["A"].limit = 1
+    async with serving(world, echo, quotas=quotas) as (listeners, port):
+        links = [await world.dial(world.host, port) for _ in range(2)]
+        for link in links:
+            await link.send(frame(b"x"))
+        assert await receive(links[0], 5) == frame(b"x")
+        rest_s = quotas.rest_s("A", trio.current_time())
+        with trio.move_on_after(rest_s * 0.9) as scope:
+            await receive(links[1], 1)
+        assert scope.cancelled_caught == (rest_s > 0)
+        assert await receive(links[1], 5) == frame(b"x")
+        assert quotas.rests_by_listener() == {("A",): pytest.approx(0.4)}
+        assert listeners.counters.accepted == 2
+
+
 async def check_the_idle_are_cut_off(world: World) -> None:
     limits = NetworkLimits(idle_close_s=0.2, slow_frame_s=0.2, slow_rate_min=1_000_000, unread_s=0.2)
     parked: list[ResponseSlot] = []

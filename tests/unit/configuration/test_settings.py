@@ -5,13 +5,13 @@ import typing
 import pytest
 
 from cluster.configuration.catalogue import (
-    base_name,
     broker_settings,
     dynamic_settings,
     nearest_name,
     topic_settings,
 )
 from cluster.configuration.errors import ConfigError
+from cluster.configuration.listener_names import base_name, listener_name, own_setting
 from cluster.configuration.served_values import ServedValues
 from cluster.configuration.setting import Kind, Service, read_table
 from cluster.configuration.synonyms import BROKER_SYNONYMS, TOPIC_DEFAULTS, synonyms_of
@@ -141,6 +141,12 @@ def test_a_listeners_own_setting_has_its_base():
     assert base_name("listener.name.x.ssl.keystore.location") == "ssl.keystore.location"
     assert base_name("listener.name.x.plain.sasl.jaas.config") == "sasl.jaas.config"
     assert base_name("max.connections") == "max.connections"
+    assert base_name(own_setting("INTERNAL", "max.connections")) == "max.connections"
+
+
+def test_a_listeners_name_has_no_case():
+    assert listener_name(" Internal ") == listener_name("INTERNAL") == "INTERNAL"
+    assert own_setting("INTERNAL", "max.connections") == "listener.name.internal.max.connections"
 
 
 def test_a_table_is_read():

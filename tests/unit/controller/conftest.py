@@ -50,8 +50,7 @@ class Settings:
     leader_imbalance_per_broker_percentage: int = 10
     delete_topic_enable: bool = True
     unclean_leader_election_enable: bool = False
-    inter_broker_listener_name: str | None = None
-    security_inter_broker_protocol: str = "PLAINTEXT"
+    inter_broker_listener: str = "PLAINTEXT"
     inter_broker_protocol_version: str = "3.9"
     num_partitions: int = 1
     default_replication_factor: int = 1

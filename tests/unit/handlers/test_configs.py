@@ -11,9 +11,10 @@ from cluster.configuration.catalogue import broker_settings, topic_settings
 from cluster.handlers import alter_configs, describe_configs, incremental_alter_configs
 from cluster.handlers.config_resources import ResourceType
 from cluster.live_configuration import LiveConfiguration
+from cluster.network.connection_limits import ConnectionLimits
 from cluster.zookeeper.broker_store import BrokerStore
 from cluster.zookeeper.config_changes import ConfigChanges
-from cluster.zookeeper.znodes import TOPICS
+from cluster.zookeeper.znodes import BROKERS, DEFAULT_ENTITY, TOPICS
 from simulation.zookeeper import FakeZooKeeper
 from simulation.zookeeper_ensemble import FakeEnsemble
 from wire.errors import Error
@@ -24,6 +25,15 @@ from wire.types import WallMs
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 TOPIC, BROKER, LOGGER = ResourceType.TOPIC, ResourceType.BROKER, ResourceType.BROKER_LOGGER
+
+
+async def at_once(work):
+    await trio.lowlevel.checkpoint()
+    return work()
+
+
+def look_up(host):
+    raise OSError(-2, "Name or service not known")
 
 
 def in_broker(test):
@@ -42,6 +52,7 @@ def in_broker(test):
             store=store,
             metadata=SimpleNamespace(snapshot=SimpleNamespace(topics={"t": {}})),
             zookeeper=zookeeper,
+            connection_limits=ConnectionLimits(config, at_once, look_up),
         )
         await test(broker)
 
@@ -166,6 +177,17 @@ def test_a_wrong_change_leaves_what_is_stored(changes, error):
     async def _(broker):
         assert await incrementally(broker, TOPIC, "t", *changes) is error
         assert await stored(broker, TOPICS, "t") == {}
+
+
+@pytest.mark.parametrize("text", ["nobody.example:1", "10.0.0.1", "10.0.0.1:many"])
+def test_a_host_that_nobody_knows_gets_no_limit(text):
+    @in_broker
+    async def _(broker):
+        name = "max.connections.per.ip.overrides"
+        assert await incrementally(broker, BROKER, "", (name, SET, "10.0.0.1:5")) is Error.NONE
+        assert await incrementally(broker, BROKER, "", (name, SET, text)) is Error.INVALID_CONFIG
+        assert await stored(broker, BROKERS, DEFAULT_ENTITY) == {name: "10.0.0.1:5"}
+        assert await incrementally(broker, BROKER, "", (name, DELETE, None)) is Error.NONE
 
 
 def test_validation_stores_nothing():
