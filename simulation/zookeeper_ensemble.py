@@ -41,6 +41,7 @@ class FakeEnsemble:
     Attributes:
         delay: Gives the seconds that each half of a request's way takes; none by default.
         wall_ms: Gives the wall clock for the nodes' stats.
+        on_write: Hears of each transaction that was done, before anybody else does.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class FakeEnsemble:
         self.tree = ZooKeeperTree()
         self.delay = delay
         self.wall_ms = wall_ms
+        self.on_write: Callable[[Sequence[Operation]], None] | None = None
         self._sessions: dict[int, SessionHolder] = {}
         self._last_session = 0x1000_0000_0000
         self._connections_changed = trio.Event()
@@ -119,6 +121,8 @@ class FakeEnsemble:
     def write(self, operations: Sequence[Operation], owner: int) -> MultiResult:
         """Do a transaction and fire the watches it touches."""
         result, changes = self.tree.transact(operations, owner, self.wall_ms())
+        if result.ok and self.on_write is not None:
+            self.on_write(operations)
         self._fire(changes)
         return result
 
