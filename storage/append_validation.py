@@ -18,7 +18,7 @@ from storage.errors import (
     UnsupportedCodecError,
 )
 from storage.log_config import INT64_MAX, LogConfig
-from storage.producer_state import AppendOrigin
+from storage.producer_table import AppendOrigin
 from wire.records.batch import (
     MAGIC,
     BatchHeader,

@@ -23,7 +23,7 @@ from storage.errors import (
 from storage.log_read import LogRead, read_segments
 from storage.log_trimming import TrimmableLog
 from storage.producer_recovery import apply_batch, index_completed, read_marker
-from storage.producer_state import AppendOrigin
+from storage.producer_table import AppendOrigin
 from storage.segment import RELATIVE_OFFSET_MAX, Segment
 from storage.segments import LogOffsetMetadata
 from storage.timestamps import TimestampedOffset, find_by_timestamp, find_max_timestamp

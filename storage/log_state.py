@@ -14,7 +14,8 @@ from storage.leader_epochs import LeaderEpochCache
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
 from storage.partition_metadata import write_topic_id
-from storage.producer_state import EXPIRATION_MS, ProducerState
+from storage.producer_state import ProducerState
+from storage.producer_table import EXPIRATION_MS
 from storage.recovery import load
 from storage.segment import Segment
 from storage.segments import LogOffsetMetadata, Segments

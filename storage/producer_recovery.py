@@ -3,7 +3,8 @@ from there.
 """
 
 from storage.batch_scan import scan_batches
-from storage.producer_state import CompletedTransaction, ProducerState
+from storage.producer_state import ProducerState
+from storage.producer_table import CompletedTransaction
 from storage.segment import Segment
 from storage.segments import Segments
 from storage.transaction_index import AbortedTransaction

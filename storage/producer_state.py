@@ -1,276 +1,47 @@
-"""A partition's producers: what makes appends idempotent, and tells which transactions are open.
+"""A partition's producers with their files: `ProducerTable` has the rules.
 
-Rules, Kafka's (KIP-98):
-
-- A client's batch must begin at the sequence number after its producer's last one. The same batch again is
-answered with its first
-  offset; a gap is refused. A producer that we know nothing of may begin anywhere.
-- A higher epoch starts over at sequence 0, and fences the lower ones off.
-- A follower believes its leader: it takes every batch as it comes.
-- A producer that has been silent for `producer.id.expiration.ms`, by its records' timestamps, and has no
-open transaction is forgotten.
-
-State at an offset is kept in snapshot files, one at each segment's start and one at a clean end, so that
-recovery scans only what is behind the newest one it can trust.
+State at an offset is kept in snapshot files, one at each segment's start and one at a clean end, so that recovery
+scans only what is behind the newest one it can trust.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
-from enum import Enum
-from typing import Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final
 
 from storage import names
 from storage.disk import Disk
-from storage.errors import (
-    InvalidProducerEpochError,
-    InvalidTransactionStateError,
-    OutOfOrderSequenceError,
-    TransactionCoordinatorFencedError,
-)
-from storage.producer_entry import BatchMetadata, ProducerEntry
+from storage.producer_entry import ProducerEntry
 from storage.producer_snapshot import CorruptSnapshotError, decode_snapshot, encode_snapshot
-from wire.records.batch import NO_SEQUENCE, BatchHeader, increment_sequence
-from wire.records.end_transaction import EndTransactionMarker
-from wire.types import NO_PRODUCER_EPOCH, Offset, ProducerId, WallMs
+from storage.producer_table import (
+    EXPIRATION_MS,
+    AppendOrigin,
+    CompletedTransaction,
+    OpenTransaction,
+    ProducerTable,
+)
+from wire.types import Offset, WallMs
+
+__all__ = ["EXPIRATION_MS", "AppendOrigin", "CompletedTransaction", "OpenTransaction", "ProducerState"]
 
 _log: Final = logging.getLogger(__name__)
-EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
 
 
-class AppendOrigin(Enum):
-    """Who brings records, which decides what they are checked for."""
+class ProducerState(ProducerTable):
+    """The producers of one partition, as of `end_offset`, and the snapshots of them on disk."""
 
-    CLIENT = "client"
-    COORDINATOR = "coordinator"  # group and transaction coordinators: no sequence numbers, markers allowed
-    REPLICATION = "replication"  # a leader, which has checked all
-
-
-class OpenTransaction(NamedTuple):
-    """A transaction without an end marker yet, or one whose marker is not replicated."""
-
-    producer_id: ProducerId
-    first_offset: Offset
-    last_offset: Offset | None
-
-
-class CompletedTransaction(NamedTuple):
-    """A transaction whose end marker was just appended."""
-
-    producer_id: ProducerId
-    first_offset: Offset
-    last_offset: Offset
-    aborted: bool
-
-
-class ProducerState:
-    """The producers of one partition, as of `end_offset`.
-
-    Attributes:
-        entries: by producer id.
-        end_offset: the offset up to which the log is accounted for.
-    """
-
-    __slots__ = (
-        "_directory",
-        "_disk",
-        "_expiration_ms",
-        "_last_snapshot",
-        "_open",
-        "_snapshots",
-        "_unreplicated",
-        "end_offset",
-        "entries",
-    )
+    __slots__ = ("_directory", "_disk", "_last_snapshot", "_snapshots")
 
     def __init__(self, disk: Disk, directory: str, *, expiration_ms: int = EXPIRATION_MS) -> None:
+        super().__init__(expiration_ms)
         self._disk = disk
         self._directory = directory
-        self._expiration_ms = expiration_ms
-        self.entries: dict[ProducerId, ProducerEntry] = {}
-        self._open: dict[Offset, OpenTransaction] = {}  # by first offset, rising
-        self._unreplicated: dict[Offset, OpenTransaction] = {}
         self._snapshots: list[Offset] = []  # rising
         self._last_snapshot = Offset(0)
-        self.end_offset = Offset(0)
-
-    # Checks and updates of an append
-
-    def check(self, header: BatchHeader, first_offset: Offset, origin: AppendOrigin) -> BatchMetadata | None:
-        """Check a leader's data batch that has a producer id.
-
-        Args:
-            header: of the batch, as the client sent it.
-            first_offset: the offset it would get, for messages.
-            origin: who brings it.
-
-        Returns:
-            The batch that it repeats, if it is a client's and repeats one.
-
-        Raises:
-            InvalidProducerEpochError: its epoch has been succeeded.
-            OutOfOrderSequenceError: a client's sequence number leaves a gap.
-            InvalidTransactionStateError: its producer has an open transaction, and it is not part of one.
-        """
-        entry = self.entries.get(header.producer_id)
-        if entry is None:
-            return None
-        epoch, first_sequence = header.producer_epoch, header.base_sequence
-        if epoch < entry.epoch:
-            raise InvalidProducerEpochError(
-                f"producer {header.producer_id} at offset {first_offset} has epoch {epoch}, "
-                f"the last seen is {entry.epoch}"
-            )
-        if origin is AppendOrigin.CLIENT and entry.epoch != NO_PRODUCER_EPOCH:
-            last_sequence = entry.last_sequence if epoch == entry.epoch else NO_SEQUENCE
-            if first_sequence != increment_sequence(last_sequence, 1):
-                duplicate = entry.find(epoch, first_sequence, header.last_sequence)
-                if duplicate is None:
-                    raise self._gap(header, first_offset, entry)
-                return duplicate
-        if entry.transaction_first_offset is not None and not header.is_transactional:
-            raise InvalidTransactionStateError(
-                f"producer {header.producer_id} at offset {first_offset} has an open transaction "
-                "and wrote outside of it"
-            )
-        return None
-
-    def check_marker(self, header: BatchHeader, marker: EndTransactionMarker, offset: Offset) -> None:
-        """Check a coordinator's end marker.
-
-        Raises:
-            InvalidProducerEpochError: its producer's epoch has been succeeded.
-            TransactionCoordinatorFencedError: a newer coordinator has written here.
-        """
-        entry = self.entries.get(header.producer_id)
-        if entry is None:
-            return
-        if header.producer_epoch < entry.epoch:
-            raise InvalidProducerEpochError(
-                f"a marker for producer {header.producer_id} at offset {offset} has epoch "
-                f"{header.producer_epoch}, the last seen is {entry.epoch}"
-            )
-        if entry.coordinator_epoch > marker.coordinator_epoch:
-            raise TransactionCoordinatorFencedError(
-                f"a marker for producer {header.producer_id} at offset {offset} comes from coordinator epoch "
-                f"{marker.coordinator_epoch}, the last seen is {entry.coordinator_epoch}"
-            )
-
-    def apply(self, header: BatchHeader, first_offset: Offset) -> None:
-        """Take an appended data batch with a producer id into account; it has its place from `first_offset`
-        on.
-        """
-        producer_id = header.producer_id
-        entry = self.entries.get(producer_id)
-        if entry is None:
-            entry = self.entries[producer_id] = ProducerEntry(producer_id)
-        delta = header.last_offset_delta
-        last_sequence = header.last_sequence
-        entry.add(
-            header.producer_epoch,
-            BatchMetadata(last_sequence, Offset(first_offset + delta), delta, header.max_timestamp),
-        )
-        if header.is_transactional and entry.transaction_first_offset is None:
-            entry.transaction_first_offset = first_offset
-            self._open[first_offset] = OpenTransaction(producer_id, first_offset, None)
-
-    def apply_marker(
-        self, header: BatchHeader, marker: EndTransactionMarker, offset: Offset, timestamp: WallMs
-    ) -> CompletedTransaction | None:
-        """Take an appended end marker into account; `complete` must follow for what is returned."""
-        producer_id = header.producer_id
-        entry = self.entries.get(producer_id)
-        if entry is None:
-            entry = self.entries[producer_id] = ProducerEntry(producer_id)
-        first_offset = entry.transaction_first_offset
-        entry.end_transaction(header.producer_epoch, marker.coordinator_epoch, timestamp)
-        if first_offset is None:
-            return None
-        return CompletedTransaction(producer_id, first_offset, offset, not marker.committed)
-
-    def stable_offset_after(self, completed: CompletedTransaction) -> Offset:
-        """Give the last stable offset as it will be once `completed` is replicated: what an index entry must
-        say.
-        """
-        for transaction in self._open.values():
-            if transaction.producer_id != completed.producer_id:
-                return transaction.first_offset
-        return Offset(completed.last_offset + 1)
-
-    def complete(self, completed: CompletedTransaction) -> None:
-        """Move a transaction from open to ended; it holds the last stable offset back until its marker is
-        replicated.
-        """
-        self._open.pop(completed.first_offset, None)
-        self._unreplicated[completed.first_offset] = OpenTransaction(
-            completed.producer_id, completed.first_offset, completed.last_offset
-        )
-
-    # What transactions hold back
-
-    @property
-    def first_unstable_offset(self) -> Offset | None:
-        """Where the first transaction begins that is open, or ended by a marker above the high watermark."""
-        first = next(iter(self._open), None)
-        if self._unreplicated:
-            unreplicated = min(self._unreplicated)
-            return unreplicated if first is None else min(first, unreplicated)
-        return first
-
-    @property
-    def first_open_offset(self) -> Offset | None:
-        """Where the first transaction without an end marker begins."""
-        return next(iter(self._open), None)
-
-    def has_open_transaction(self, producer_id: ProducerId) -> bool:
-        """Tell whether a producer has a transaction without an end marker here."""
-        entry = self.entries.get(producer_id)
-        return entry is not None and entry.transaction_first_offset is not None
-
-    def has_late_transaction(self, now: WallMs, max_timeout_ms: int) -> bool:
-        """Tell whether the oldest open transaction has outlived the longest time-out by five minutes: its
-        marker was lost.
-        """
-        first = next(iter(self._open.values()), None)
-        entry = self.entries.get(first.producer_id) if first else None
-        return (
-            entry is not None
-            and entry.last_timestamp > 0
-            and now - entry.last_timestamp > max_timeout_ms + 300_000
-        )
-
-    def on_high_watermark(self, high_watermark: Offset) -> None:
-        """Let go of the ended transactions whose markers are replicated now."""
-        if self._unreplicated:
-            self._drop_replicated(high_watermark)
-
-    def _drop_replicated(self, offset: Offset) -> None:
-        for first, transaction in list(self._unreplicated.items()):
-            if transaction.last_offset is not None and transaction.last_offset < offset:
-                del self._unreplicated[first]
 
     def on_log_start(self, log_start: Offset) -> None:
         """Note that the log begins at `log_start` now."""
-        self._drop_replicated(log_start)
-        self.end_offset = max(self.end_offset, log_start)
+        super().on_log_start(log_start)
         self._last_snapshot = self._snapshots[-1] if self._snapshots else log_start
-
-    def remove_expired(self, now: WallMs) -> int:
-        """Forget the producers that have been silent for long; gives how many."""
-        expired = [
-            producer_id
-            for producer_id, entry in self.entries.items()
-            if entry.transaction_first_offset is None and now - entry.last_timestamp >= self._expiration_ms
-        ]
-        for producer_id in expired:
-            del self.entries[producer_id]
-        return len(expired)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to remember."""
-        return not self.entries and not self._unreplicated
-
-    # Snapshots
 
     @property
     def snapshots(self) -> tuple[Offset, ...]:
@@ -368,24 +139,6 @@ class ProducerState:
         """Note that the log's directory was renamed."""
         self._directory = directory
 
-    def active(self) -> Mapping[ProducerId, ProducerEntry]:
-        """Give the producers, for DescribeProducers; not to be changed."""
-        return self.entries
-
-    def _clear(self) -> None:
-        self.entries.clear()
-        self._open.clear()
-        self._unreplicated.clear()
-
-    def _load(self, entries: list[ProducerEntry], now: WallMs) -> None:
-        for entry in entries:
-            if entry.transaction_first_offset is None and now - entry.last_timestamp >= self._expiration_ms:
-                continue
-            self.entries[entry.producer_id] = entry
-        starts = {e.transaction_first_offset: e for e in entries if e.transaction_first_offset is not None}
-        for first in sorted(starts):
-            self._open[first] = OpenTransaction(starts[first].producer_id, first, None)
-
     def _read_snapshot(self, offset: Offset) -> list[ProducerEntry] | None:
         path = self.snapshot_path(offset)
         try:
@@ -399,10 +152,3 @@ class ProducerState:
     def _remove_snapshot(self, offset: Offset) -> None:
         self._snapshots.remove(offset)
         self._disk.remove(self.snapshot_path(offset))
-
-    @staticmethod
-    def _gap(header: BatchHeader, offset: Offset, entry: ProducerEntry) -> OutOfOrderSequenceError:
-        return OutOfOrderSequenceError(
-            f"producer {header.producer_id} at offset {offset}: sequence {header.base_sequence} of epoch "
-            f"{header.producer_epoch} does not follow {entry.last_sequence} of epoch {entry.epoch}"
-        )
