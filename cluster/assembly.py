@@ -140,7 +140,7 @@ def assemble(means: Means) -> Parts:
         metadata=metadata,
         replicas=replicas,
         controller=controller,
-        groups=Groups(config, replicas, metadata, timer, around.clock, means.nursery),
+        groups=Groups(config, replicas, metadata, timer, around.clock, means.nursery, around.offload),
         zookeeper=means.zookeeper,
         store=means.store,
         topic_admin=topic_admin,

@@ -339,6 +339,7 @@ class Broker:
         if serving:
             with self._leaving_scope:
                 await Departure(parts.context, self._addresses.inter_broker, parts.connect).depart()
+                await parts.context.groups.stop()
             with trio.move_on_after(TELLING_GRACE_S):
                 await parts.context.controller.wait_told()
             if self._zookeeper.session_is_live(self._around.clock.monotonic()):

@@ -91,11 +91,18 @@ class CommittedOffsets:
         return [*self.kept, *(place for place in self._in_flight if place not in self.kept)]
 
     def discard(self, place: Place) -> bool:
-        """Forget a place: what is committed, on its way and held; whether the log has to be told."""
+        """Forget a place: what is committed, on its way and held; whether the log has to be told.
+
+        What has only expired is `drop_expired`: a transaction that is open then commits an offset all the same.
+        """
         was_in_flight = self._in_flight.pop(place, None) is not None
         for producer in tuple(self.held):
             self._release(producer, (place,))
         return self.kept.pop(place, None) is not None or was_in_flight
+
+    def drop_expired(self, place: Place) -> bool:
+        """Forget what is committed at a place; whether the log has to be told."""
+        return self.kept.pop(place, None) is not None
 
     def hold(self, producer: ProducerId, values: Mapping[Place, bytes], record_offset: Offset) -> None:
         """Note offsets that take effect when the producer's transaction commits (KIP-98).
@@ -126,11 +133,26 @@ class CommittedOffsets:
         """A transaction takes back an offset that it holds."""
         self._release(producer, (place,))
 
-    def end_transaction(self, producer: ProducerId, *, commit: bool) -> None:
-        """A transaction that may hold offsets of this group has ended."""
+    def end_transaction(self, producer: ProducerId, *, commit: bool, marker: Offset | None = None) -> bool:
+        """A transaction that may hold offsets of this group has ended.
+
+        Args:
+            producer: Whose transaction.
+            commit: How it ended.
+            marker: Where the log says so; None where that is its end.
+
+        Returns:
+            Whether offsets are held on that stand behind the marker.
+        """
+        later: dict[Place, Kept] = {}
         for place, (value, record_offset) in self.held.pop(producer, {}).items():
-            if commit and record_offset != NO_OFFSET:
+            if marker is not None and record_offset > marker:
+                later[place] = (value, record_offset)
+            elif commit and record_offset != NO_OFFSET:
                 self.put(place, value, record_offset)
+        if later:
+            self.held[producer] = later
+        return bool(later)
 
     def is_unstable(self, place: Place) -> bool:
         """Whether an open transaction will change this offset: a stable fetch has to wait (KIP-447)."""

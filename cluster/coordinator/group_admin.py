@@ -139,7 +139,7 @@ class GroupAdmin:
             now = self._coordinator.clock.wall_ms()
             topics = subscribed_topics(group) if hosted.offsets.kept else None
             over = hosted.offsets.expired(group, topics, now, settings.offsets_retention_ms)
-            dropped += self._discard(hosted, over)
+            dropped += self._end(hosted, [place for place in over if hosted.offsets.drop_expired(place)])
             self._remove_if_over(hosted)
             looked_at += 1 + len(hosted.offsets)
             if looked_at >= _EXPIRY_SLICE:
@@ -150,13 +150,14 @@ class GroupAdmin:
 
     def _discard(self, hosted: HostedGroup, places: Iterable[Place]) -> int:
         """Forget offsets, and write that they ended."""
-        offsets = hosted.offsets
-        ends: dict[Place, bytes | None] = {place: None for place in places if offsets.discard(place)}
-        if ends:
+        return self._end(hosted, [place for place in places if hosted.offsets.discard(place)])
+
+    def _end(self, hosted: HostedGroup, places: Sequence[Place]) -> int:
+        if places:
             now = self._coordinator.clock.wall_ms()
-            records = offset_records(hosted.group.group_id, ends, now)
+            records = offset_records(hosted.group.group_id, dict.fromkeys(places), now)
             self._coordinator.log.append_and_forget(hosted.home.number, records)
-        return len(ends)
+        return len(places)
 
     def _remove_if_over(self, hosted: HostedGroup) -> None:
         group = hosted.group

@@ -3,7 +3,8 @@
 What the log says of a partition (`stored_partition`) goes with it through these roles: a follower reads what it
 replicates up to the high watermark every few seconds; on becoming the leader it reads the rest, **to the log's end**:
 a new leader's high watermark lags, and stopping there would lose acknowledged commits. On becoming a follower it keeps
-what it has. Everything is read in slices, so that the loop is not stalled.
+what it has. Everything is read in slices, so that the loop is not stalled. What a restarted broker would have to read
+from the beginning is in a snapshot, which leaders and followers write now and then.
 
 A load that fails (the disk, a log that cannot be read) is tried again, and clients are told to wait, until somebody
 else leads. Serving what was read so far would hand out positions that the groups have long passed.
@@ -17,6 +18,7 @@ import trio
 
 from cluster.coordinator.group_coordinator import GroupCoordinator
 from cluster.coordinator.group_records import group_in
+from cluster.coordinator.group_snapshots import CHANGES_MIN, GroupSnapshots
 from cluster.coordinator.hosted_groups import HostedPartition
 from cluster.coordinator.offsets_log import CONSUMER_OFFSETS
 from cluster.coordinator.stored_partition import StoredPartition
@@ -24,7 +26,7 @@ from cluster.statemachines.group import Group, GroupState
 from storage.errors import LogError
 from storage.log_read import read_range
 from wire.errors import ApiError, Error, RemoteProtocolError
-from wire.types import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
+from wire.types import LeaderEpoch, Offset, TopicPartition
 
 if TYPE_CHECKING:
     from cluster.replication.replicas import Replicas
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FOLLOW_EVERY_S: Final = 5.0
-"""How often a follower reads what it has replicated."""
+"""How often a follower reads what it has replicated, and how often snapshots are thought of."""
 _SLICE: Final = 500
 """Records taken in between two turns of the loop."""
 _FOLLOWER_REST_S: Final = 0.01
@@ -62,7 +64,7 @@ class GroupLoader:
         coordinator: GroupCoordinator,
         nursery: trio.Nursery,
         buffer_size: int,
-        offload: Callable[[Callable[[], bytes]], Awaitable[bytes]] = trio.to_thread.run_sync,
+        offload: Callable[[Callable[[], object]], Awaitable[object]] = trio.to_thread.run_sync,
     ) -> None:
         self._replicas = replicas
         self._coordinator = coordinator
@@ -70,6 +72,7 @@ class GroupLoader:
         self._nursery = nursery
         self._buffer_size = buffer_size
         self._offload = offload
+        self._snapshots = GroupSnapshots(coordinator.clock, offload)
         self._loads = trio.CapacityLimiter(_LOADS_AT_ONCE)
         self._followed: dict[int, StoredPartition | None] = {}
 
@@ -146,16 +149,15 @@ class GroupLoader:
     async def _read_to_end(self, home: HostedPartition) -> None:
         at = TopicPartition(CONSUMER_OFFSETS, home.number)
         log = self._replicas.leader_log(at)
-        if not is_good(home.stored, log):
-            home.stored = await self._begin(log)
+        if home.stored.knows_nothing or not home.stored.is_good_for(log):
+            home.stored = await self._snapshots.begin(log)
         stored = home.stored
         while self._hosted.is_current(home):
             log = self._replicas.leader_log(at)
             if stored.next_offset >= log.log_end_offset:
                 return
-            if not await self._take_in(
-                stored, log, log.log_end_offset, lambda: self._hosted.is_current(home), 0.0
-            ):
+            end = log.log_end_offset
+            if not await self._take_in(stored, log, end, lambda: self._hosted.is_current(home), 0.0):
                 raise LogError(f"nothing can be read at offset {stored.next_offset}")
 
     async def _host_groups(self, home: HostedPartition) -> bool:
@@ -210,6 +212,7 @@ class GroupLoader:
                     await self._follow(number)
                 except (LogError, OSError) as failure:
                     logger.warning("%s-%d cannot be followed: %s", CONSUMER_OFFSETS, number, failure)
+            await self.write_snapshots()
 
     async def _follow(self, number: int) -> None:
         partition = self._replicas.hosted.get(TopicPartition(CONSUMER_OFFSETS, number))
@@ -217,8 +220,8 @@ class GroupLoader:
         if log is None or number not in self._followed:
             return
         stored = self._followed[number]
-        if stored is None or not is_good(stored, log):
-            fresh = await self._begin(log)
+        if stored is None or not stored.is_good_for(log):
+            fresh = await self._snapshots.begin(log)
             if self._followed.get(number, fresh) is not stored:
                 return
             stored = self._followed[number] = fresh
@@ -230,11 +233,32 @@ class GroupLoader:
             if not await self._take_in(stored, log, log.high_watermark, is_ours, _FOLLOWER_REST_S):
                 return
 
-    # Reading
+    # Snapshots
 
-    async def _begin(self, log: "Log") -> StoredPartition:
-        """Give what is known of a log before reading it."""
-        return StoredPartition(log.log_start_offset)
+    async def write_snapshots(self, least: int = CHANGES_MIN, rest_s: float = _FOLLOWER_REST_S) -> None:
+        """Write a snapshot of every partition that has changed enough since its last one.
+
+        Args:
+            least: How many records count as enough.
+            rest_s: What is left to others between pieces.
+        """
+        led = [(home.number, home.stored) for home in self._hosted.owned()]
+        followed = [(number, stored) for number, stored in self._followed.items() if stored is not None]
+        for number, stored in (*led, *followed):
+            partition = self._replicas.hosted.get(TopicPartition(CONSUMER_OFFSETS, number))
+            log = None if partition is None else partition.log
+            if log is None or not self._snapshots.is_due(stored, log, least) or not stored.is_good_for(log):
+                continue
+            try:
+                await self._snapshots.write(stored, log, lambda n=number, s=stored: self._has(n, s), rest_s)  # type: ignore[misc]
+            except OSError as error:
+                logger.warning("no snapshot of %s-%d is written: %s", CONSUMER_OFFSETS, number, error)
+
+    def _has(self, number: int, stored: StoredPartition) -> bool:
+        home = self._hosted.get(number)
+        return (self._followed.get(number) if home is None else home.stored) is stored
+
+    # Reading
 
     async def _take_in(
         self,
@@ -244,17 +268,20 @@ class GroupLoader:
         is_ours: Callable[[], bool],
         rest_s: float,
     ) -> bool:
-        """Read once and take it in; False if there was nothing."""
+        """Read once and take it in; False if that led no further."""
         read = log.read(stored.next_offset, self._buffer_size, upper_bound=end, min_one_batch=True)
         file_range = read.file_range
         if file_range is None:
-            return False
-        data = await self._offload(lambda: read_range(file_range))
+            # Compaction left nothing of the rest.
+            stored.read_to(end, log.leader_epochs.epoch_for_offset(Offset(end - 1)))
+            return True
+        found: list[bytes] = []
+        await self._offload(lambda: found.append(read_range(file_range)))
         before = stored.next_offset
         if not is_ours():
             return True
         records = 0
-        for count in stored.apply(data):
+        for count in stored.apply(found[0]):
             records += count
             if records >= _SLICE:
                 records = 0
@@ -263,12 +290,3 @@ class GroupLoader:
                     return True
         await trio.lowlevel.checkpoint()
         return stored.next_offset > before
-
-
-def is_good(stored: StoredPartition, log: "Log") -> bool:
-    """Whether a log still begins with what is known of it."""
-    if not log.log_start_offset <= stored.next_offset <= log.log_end_offset:
-        return False
-    if stored.epoch == NO_LEADER_EPOCH:
-        return stored.next_offset == log.log_start_offset and not stored.groups
-    return log.leader_epochs.epoch_for_offset(Offset(stored.next_offset - 1)) == stored.epoch

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from cluster.replication.replicas import Replicas
     from cluster.replication.timing_wheel import Timer
     from storage.clock import Clock
+
+_CHANGES_AT_STOP_MIN: Final = 500
 
 
 class Groups:
@@ -50,7 +52,7 @@ class Groups:
         timer: "Timer",
         clock: "Clock",
         nursery: trio.Nursery,
-        offload: Callable[[Callable[[], bytes]], Awaitable[bytes]] = trio.to_thread.run_sync,
+        offload: Callable[[Callable[[], object]], Awaitable[object]] = trio.to_thread.run_sync,
     ) -> None:
         self._config = config
         self._metadata = metadata
@@ -103,6 +105,10 @@ class Groups:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._loader.follow, name="followed groups")
             nursery.start_soon(self._expire, name="expiry of offsets")
+
+    async def stop(self) -> None:
+        """Write down what the next start would have to read from the logs. Cancelled, it has written some of it."""
+        await self._loader.write_snapshots(least=_CHANGES_AT_STOP_MIN, rest_s=0.0)
 
     async def _expire(self) -> None:
         while True:

@@ -93,6 +93,8 @@ class OffsetsLog:
             result = results[at]
             if result.error is Error.NONE:
                 home.stored.wrote(Offset(result.base_offset + count), epoch, count)
+            elif result.error in _UNDECIDED:
+                home.stored.has_gap = True
             on_done(result.error, result.base_offset)
 
         self._replicas.append(
@@ -153,6 +155,9 @@ def offset_error(error: Error) -> Error:
     """Give what a client is told when its commit could not be written."""
     return _OFFSET_ERRORS.get(error, error)
 
+
+_UNDECIDED: Final = frozenset({Error.REQUEST_TIMED_OUT, Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
+"""With these a batch is in the log, and may stay there, although it was given up on."""
 
 _MOVED: Final = {
     Error.UNKNOWN_TOPIC_OR_PARTITION: Error.COORDINATOR_NOT_AVAILABLE,

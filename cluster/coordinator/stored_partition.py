@@ -4,13 +4,16 @@ The leader serves from it and keeps it up to date with what it writes; a followe
 it replicates, so that it can take over at once. Both write it to a snapshot now and then.
 
 A state is good for a log that has, in front of `next_offset`, a record of leader epoch `epoch`: then everything
-before is the same too. Applying records again that it knows already, in their order, changes nothing in the end;
-that is what lets a snapshot be written while the groups go on.
+before is the same too. Applying records again that it knows already, in their order, changes nothing in the end.
+That lets a snapshot be written while the groups go on, and a leader give up on a write that may be in the log all the
+same: the state then knows of records up to `through`, of some of them from `next_offset` on, and the next load reads
+those again. Such a state is good for a log that has what stands before `through`, too.
 """
 
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 from cluster.coordinator.committed_offsets import CommittedOffsets
 from cluster.coordinator.group_records import GROUP_KEY_VERSION, group_id_in
@@ -19,9 +22,14 @@ from wire.errors import RemoteProtocolError
 from wire.records.batch import BatchHeader, check_crc, iter_headers
 from wire.records.end_transaction import read_end_transaction_marker
 from wire.records.record import iter_records
-from wire.types import NO_LEADER_EPOCH, LeaderEpoch, Offset, ProducerId
+from wire.types import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset, ProducerId, WallMs
+
+if TYPE_CHECKING:
+    from storage.log import Log
 
 logger = logging.getLogger(__name__)
+
+_NEVER: Final = WallMs(0)
 
 
 @dataclass(slots=True, eq=False)
@@ -52,6 +60,10 @@ class StoredPartition:
         groups: By their ids.
         open: By producer, the groups for which it holds offsets.
         changes: Records taken in since the last snapshot.
+        through: Nothing from here on is known; never before `next_offset`.
+        through_epoch: The leader epoch of the record before that.
+        has_gap: Whether the log may have a record that is not in here, from `next_offset` on.
+        snapshot_at: When the last snapshot was begun; 0 where there is none.
     """
 
     next_offset: Offset
@@ -59,6 +71,28 @@ class StoredPartition:
     groups: dict[str, StoredGroup] = field(default_factory=dict)
     open: dict[ProducerId, set[str]] = field(default_factory=dict)
     changes: int = 0
+    through: Offset = NO_OFFSET
+    through_epoch: LeaderEpoch = NO_LEADER_EPOCH
+    has_gap: bool = False
+    snapshot_at: WallMs = _NEVER
+
+    @property
+    def knows_nothing(self) -> bool:
+        """Whether nothing has been read yet."""
+        return self.epoch == NO_LEADER_EPOCH and not self.groups
+
+    def is_good_for(self, log: "Log") -> bool:
+        """Whether a log still begins with what is known of it."""
+        if not log.log_start_offset <= self.next_offset <= log.log_end_offset:
+            return False
+        epoch_at = log.leader_epochs.epoch_for_offset
+        if self.through > self.next_offset and (
+            self.through > log.log_end_offset or epoch_at(Offset(self.through - 1)) != self.through_epoch
+        ):
+            return False
+        if self.epoch == NO_LEADER_EPOCH:
+            return self.next_offset == log.log_start_offset and self.knows_nothing
+        return epoch_at(Offset(self.next_offset - 1)) == self.epoch
 
     def group(self, group_id: str) -> StoredGroup:
         """Give a group, a new one if there is none."""
@@ -74,22 +108,38 @@ class StoredPartition:
             del self.groups[group_id]
 
     def wrote(self, next_offset: Offset, epoch: LeaderEpoch, records: int) -> None:
-        """Note that what is here has been written up to an offset."""
+        """Note that records of the leader, which are in here, stand in the log up to an offset."""
         self.changes += records
-        if next_offset > self.next_offset:
-            self.next_offset = next_offset
-            self.epoch = epoch
+        if next_offset > self.through:
+            self.through, self.through_epoch = next_offset, epoch
+            if not self.has_gap:
+                self.next_offset, self.epoch = next_offset, epoch
+
+    def read_to(self, next_offset: Offset, epoch: LeaderEpoch, records: int = 0) -> None:
+        """Note that the log has been read up to an offset."""
+        self.changes += records
+        self.next_offset, self.epoch = next_offset, epoch
+        if next_offset >= self.through:
+            self.through, self.through_epoch = next_offset, epoch
+            self.has_gap = False
 
     def hold(self, producer: ProducerId, group_id: str) -> None:
         """Note that a producer's transaction holds offsets of a group."""
         self.open.setdefault(producer, set()).add(group_id)
 
-    def end_transaction(self, producer: ProducerId, *, commit: bool) -> None:
-        """A producer's transaction has ended in this partition."""
+    def end_transaction(self, producer: ProducerId, *, commit: bool, marker: Offset | None = None) -> None:
+        """A producer's transaction has ended in this partition.
+
+        Args:
+            producer: Whose transaction.
+            commit: How it ended.
+            marker: Where the log says so: what stands behind is of a later transaction. None where that is the
+                log's end.
+        """
         for group_id in self.open.pop(producer, ()):
             group = self.groups.get(group_id)
-            if group is not None:
-                group.offsets.end_transaction(producer, commit=commit)
+            if group is not None and group.offsets.end_transaction(producer, commit=commit, marker=marker):
+                self.hold(producer, group_id)
 
     def apply(self, data: bytes) -> Iterator[int]:
         """Take in whole batches as they stand in the log; those before `next_offset` are known and skipped.
@@ -108,7 +158,7 @@ class StoredPartition:
                 self._apply(data, position, header)
             except RemoteProtocolError as error:
                 logger.error("a batch at offset %d cannot be read: %s", header.base_offset, error)
-            self.wrote(header.next_offset, header.partition_leader_epoch, header.record_count)
+            self.read_to(header.next_offset, header.partition_leader_epoch, header.record_count)
             yield header.record_count
 
     def _apply(self, data: bytes, position: int, header: BatchHeader) -> None:
@@ -116,7 +166,9 @@ class StoredPartition:
             for record in iter_records(data, position, header):
                 marker = read_end_transaction_marker(record)
                 if marker is not None:
-                    self.end_transaction(header.producer_id, commit=marker.committed)
+                    self.end_transaction(
+                        header.producer_id, commit=marker.committed, marker=header.base_offset
+                    )
             return
         producer = header.producer_id if header.is_transactional else None
         for record in iter_records(data, position, header):

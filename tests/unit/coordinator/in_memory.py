@@ -209,16 +209,18 @@ def run_shell(body: Callable[[Shell], Awaitable[None]], **settings: int) -> None
 class OneLogReplicas:
     """The replicas of a broker that has one partition of ``__consumer_offsets``, on a real log."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, config: LogConfig | None = None) -> None:
         self.directory = directory
+        self.config = LogConfig() if config is None else config
         directory.mkdir(exist_ok=True)
         self.clock = SimpleNamespace(wall_ms=lambda: WallMs(NOON), monotonic=lambda: MonotonicSeconds(0.0))
-        self.store = LogStore.open([directory], LogConfig(), {}, self.clock, RealDisk())
+        self.store = LogStore.open([directory], self.config, {}, self.clock, RealDisk())
         found = self.store.get(PARTITION)
         self.log: Log = self.store.create(PARTITION) if found is None else found
         self.is_leader = True
         self.epoch = LeaderEpoch(0)
         self.replicates = True
+        self.told = Error.NONE
         self.hosted = SimpleNamespace(get=lambda at: SimpleNamespace(log=self.log))
 
     def leader_log(self, at: TopicPartition) -> Log:
@@ -227,7 +229,7 @@ class OneLogReplicas:
         return self.log
 
     def append(self, batches, acks, timeout_ms, on_done, *, origin, internal_topics_allowed) -> None:
-        """Append, and acknowledge at once, as if there were no followers."""
+        """Append, and acknowledge at once, as if there were no followers (or with what is to be told)."""
         ((at, batch),) = batches
         try:
             result = self.leader_log(at).append_as_leader(batch, self.epoch, WallMs(NOON), origin=origin)
@@ -237,12 +239,12 @@ class OneLogReplicas:
             return
         if self.replicates:
             self.log.advance_high_watermark(self.log.log_end_offset)
-        on_done({at: ProduceResult(Error.NONE, result.first_offset)})
+        on_done({at: ProduceResult(self.told, result.first_offset)})
 
     def reopened(self) -> "OneLogReplicas":
         """Close the logs and open them again, as a restarted broker does."""
         self.store.close(clean=True)
-        return OneLogReplicas(self.directory)
+        return OneLogReplicas(self.directory, self.config)
 
 
 def producer(number: int = 7) -> Writer:

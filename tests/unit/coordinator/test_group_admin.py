@@ -148,6 +148,19 @@ def test_an_empty_groups_offsets_expire_from_when_it_emptied() -> None:
     run_shell(body, session_timeout_max_ms=DAY_MS)
 
 
+def test_what_an_open_transaction_holds_does_not_expire_with_what_was_committed_before() -> None:
+    async def body(shell) -> None:
+        shell.commit(1)
+        await trio.sleep(8 * DAY_S)
+        shell.commit(2, writer=producer())
+        await shell.admin.expire()
+        assert shell.position() is None
+        shell.offsets.end_transaction(0, producer().producer_id, commit=True)
+        assert shell.position() == 2
+
+    run_shell(body)
+
+
 def test_a_groupless_offset_expires_by_its_own_time_or_as_an_old_client_said() -> None:
     async def body(shell) -> None:
         shell.commit(1)

@@ -1,89 +1,17 @@
 """Taking over a partition of ``__consumer_offsets`` and giving it up, on a real log."""
 
-from collections.abc import Awaitable, Callable
-from pathlib import Path
-
 import pytest
 import trio
 
-from cluster.coordinator.group_loader import FOLLOW_EVERY_S, GroupLoader
-from cluster.coordinator.offsets_log import OffsetsLog
+from cluster.coordinator.group_loader import FOLLOW_EVERY_S
 from cluster.statemachines.group import GroupState
 from storage.log import AppendOrigin
-from tests.unit.coordinator.in_memory import NOON, PARTITION, OneLogReplicas, Shell, producer, run
+from tests.unit.coordinator.in_memory import NOON, PARTITION, producer
+from tests.unit.coordinator.one_broker import Broker, another
 from wire.errors import Error
 from wire.records.builder import build_batch
-from wire.records.end_transaction import build_end_transaction_marker
 from wire.records.record import Record
 from wire.types import LeaderEpoch, TopicPartition, WallMs
-
-
-class Broker:
-    """A coordinator on one real log, with its loader."""
-
-    def __init__(self, replicas: OneLogReplicas, nursery: trio.Nursery, **settings: int) -> None:
-        self.replicas = replicas
-        self.reads = 0
-        self.shell = Shell(OffsetsLog(replicas), **settings)
-        self.loader = GroupLoader(replicas, self.shell.coordinator, nursery, 1024, self._offload)
-        nursery.start_soon(self.shell.timer.run)
-        nursery.start_soon(self.loader.follow)
-
-    async def _offload(self, read):
-        self.reads += 1
-        await trio.lowlevel.checkpoint()
-        return read()
-
-    def lead(self, epoch: int) -> None:
-        self.replicas.is_leader = True
-        self.replicas.epoch = LeaderEpoch(epoch)
-        self.loader.leadership_changed([(PARTITION, LeaderEpoch(epoch))], [])
-
-    def follow(self, epoch: int) -> None:
-        self.replicas.is_leader = False
-        self.loader.leadership_changed([], [(PARTITION, LeaderEpoch(epoch))])
-
-    async def led(self, epoch: int) -> None:
-        self.lead(epoch)
-        await trio.testing.wait_all_tasks_blocked()
-        assert not self.shell.hosted.get(0).is_loading
-
-    def append(self, batch: bytearray, origin: AppendOrigin = AppendOrigin.COORDINATOR) -> None:
-        log = self.replicas.log
-        log.append_as_leader(batch, self.replicas.epoch, WallMs(NOON), origin=origin)
-        log.advance_high_watermark(log.log_end_offset)
-
-    def end_transaction(self, *, committed: bool) -> None:
-        writer = producer()
-        marker = build_end_transaction_marker(
-            committed=committed,
-            coordinator_epoch=0,
-            producer_id=writer.producer_id,
-            producer_epoch=writer.producer_epoch,
-            timestamp=WallMs(NOON),
-        )
-        self.append(marker)
-
-
-@pytest.fixture
-def on_a_log(tmp_path: Path):
-    """Run a test's body with a broker whose log is in a temporary directory."""
-
-    def start(body: Callable[[Broker], Awaitable[None]], **settings: int) -> None:
-        async def main() -> None:
-            async with trio.open_nursery() as nursery:
-                broker = Broker(OneLogReplicas(tmp_path / "data"), nursery, **settings)
-                await body(broker)
-                nursery.cancel_scope.cancel()
-
-        run(main)
-
-    return start
-
-
-def another(broker: Broker, nursery: trio.Nursery, **settings: int) -> Broker:
-    """The same broker after a restart: nothing known but what is on disk."""
-    return Broker(broker.replicas.reopened(), nursery, **settings)
 
 
 def test_a_restarted_coordinator_knows_groups_and_offsets(on_a_log) -> None:
