@@ -64,7 +64,8 @@ class Aggregation:
         )
         groups = {} if config.progress_group is None else {_QUERY: config.progress_group}
         with following_groups(self._spark, config.access, groups, self._report) as committers:
-            totals = Follower(self._report, self._stop, watch.look).follow({"aggregate": query})["aggregate"]
+            follower = Follower(self._report, self._stop, watch.look, watch.look_after_failure)
+            totals = follower.follow({"aggregate": query})["aggregate"]
             for committer in committers.values():
                 committer.offer(query.lastProgress)
         counts = totals.counts

@@ -54,9 +54,11 @@ def run_command(arguments: Sequence[str], make_cluster: MakeCluster) -> int:
 
 
 def _prepare_demo(config: Any, stack: ExitStack, make_cluster: MakeCluster) -> Any:
-    from pipeline.demonstration import clear_output
+    from pipeline.demonstration import clear_output, require_new_topics
 
     output = Path(config.output).absolute()
+    if config.bootstrap_server is not None:
+        require_new_topics(config.bootstrap_server)
     clear_output(output)
     if config.bootstrap_server is not None:
         return config

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 from pipeline.failure import JobError
 from pipeline.flights import COUNT, KEY, SCHEMA, write_flights
 from pipeline.jobs import aggregate, audit, ingest, publish
+from pipeline.kafka_access import KafkaAccess
 from pipeline.kafka_source import read_batch
 from pipeline.report import Report, Stop
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-TOPIC: Final = "flights"
-HOURS_TOPIC: Final = "flights-by-hour"
+TOPIC: Final = "demo-flights"
+HOURS_TOPIC: Final = "demo-flights-by-hour"
 PARTS: Final = 4
 _MARK: Final = ".ottla-demo"
 
@@ -185,9 +186,7 @@ class Demonstration:
         return by_hour
 
     @property
-    def _access(self) -> Any:
-        from pipeline.kafka_access import KafkaAccess
-
+    def _access(self) -> KafkaAccess:
         return KafkaAccess(self._bootstrap)
 
     def _tell(self, title: str, rows: "DataFrame") -> None:
@@ -206,6 +205,20 @@ class Demonstration:
         rows = [row.asDict() for row in by_hour.collect()]
         draw_hours(path, [(row["hour"], row["departures"], row["mean delay"]) for row in rows])
         self._report.send("picture", path=str(path))
+
+
+def require_new_topics(bootstrap_server: str) -> None:
+    """See that a cluster that was given has none of the demo's topics: an earlier run's flights would count twice.
+
+    Raises:
+        JobError: naming them, or the cluster does not answer.
+    """
+    found = sorted(KafkaAccess(bootstrap_server).topics((TOPIC, HOURS_TOPIC)))
+    if found:
+        raise JobError(
+            f"{' and '.join(found)} {'is' if len(found) == 1 else 'are'} on {bootstrap_server} already: "
+            f"`ottla topics --bootstrap-server {bootstrap_server} --delete --topic {','.join(found)}` first"
+        )
 
 
 def clear_output(output: Path) -> None:

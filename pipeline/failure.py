@@ -66,11 +66,16 @@ def explain(error: BaseException) -> str:
     if isinstance(error, JobError):
         return one_line(str(error))
     text = full_text(error)
+    return one_line(known_meaning(text) or _last_cause(text) or type(error).__name__)
+
+
+def known_meaning(text: str) -> str | None:
+    """Give what a failure means that is known by its text, None for any other."""
     for pattern, meaning in _KNOWN:
         found = pattern.search(text)
         if found is not None:
-            return one_line(meaning.replace("{detail}", _line_around(text, found.start())))
-    return one_line(_last_cause(text) or type(error).__name__)
+            return meaning.replace("{detail}", _line_around(text, found.start()))
+    return None
 
 
 def one_line(text: str) -> str:

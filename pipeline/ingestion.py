@@ -68,7 +68,7 @@ class Ingestion:
         groups = {} if config.progress_group is None else {"ottla-table": config.progress_group}
         with following_groups(self._spark, config.access, groups, self._report) as committers:
             while True:
-                follower = Follower(self._report, self._stop, watch.look)
+                follower = Follower(self._report, self._stop, watch.look, watch.look_after_failure)
                 turn_ends = monotonic() + (config.compact_every_s or float("inf"))
                 queries = self._start(rows, form)
                 done = follower.follow(queries, lambda ends=turn_ends: monotonic() > ends)  # type: ignore[misc]

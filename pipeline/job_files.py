@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from pipeline.failure import JobError
+from pipeline.failure import JobError, known_meaning
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,4 +107,5 @@ class _Explained:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         java = getattr(error, "java_exception", None)
         if java is not None:
-            raise JobError(f"{self._path}: {java.getClass().getSimpleName()}: {java.getMessage()}") from error
+            text = f"{self._path}: {java.getClass().getSimpleName()}: {java.getMessage()}"
+            raise JobError(known_meaning(text) or text) from error

@@ -29,12 +29,20 @@ class Follower:
         report: Where the progress goes.
         stop: Asks the queries to stop.
         watch: Called every quarter of a second while they run; what it raises stops them.
+        why: Called when a query has failed; what it raises is clearer than what the query says, and goes before it.
     """
 
-    def __init__(self, report: Report, stop: Stop, watch: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        report: Report,
+        stop: Stop,
+        watch: Callable[[], None] = lambda: None,
+        why: Callable[[], None] = lambda: None,
+    ) -> None:
         self._report = report
         self._stop = stop
         self._watch = watch
+        self._why = why
         self._told: dict[str, int] = {}
 
     def follow(
@@ -67,6 +75,7 @@ class Follower:
             # A query that was stopped may still say that its batch was interrupted: that is no failure.
             error = query.exception()
             if error is not None and not self._stop.requested:
+                self._why()
                 raise error
         return totals
 

@@ -60,9 +60,9 @@ def require_fitting_schema(
         return
     if table_format == "parquet" and not committed_files(files, table):
         return
-    before = {
-        field.name: field.dataType for field in spark.read.format(table_format).load(table).schema.fields
-    }
+    # A column that came later stands in some of the files only.
+    reader = spark.read.format(table_format).option("mergeSchema", "true")
+    before = {field.name: field.dataType for field in reader.load(table).schema.fields}
     for field in schema.fields:
         known = before.get(field.name)
         # The types of partition columns are read off folder names.

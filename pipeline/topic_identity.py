@@ -97,8 +97,19 @@ class TopicWatch:
         Raises:
             JobError: a topic was deleted or made again.
         """
-        if monotonic() - self._looked_at < CHECK_EVERY_S:
-            return
+        if monotonic() - self._looked_at >= CHECK_EVERY_S:
+            self._look_now()
+
+    def look_after_failure(self) -> None:
+        """Compare at once, as a query has failed: a topic that went may be the reason.
+
+        Raises:
+            JobError: a topic was deleted or made again.
+        """
+        for _look in range(2):  # a topic that is missing counts the second time
+            self._look_now()
+
+    def _look_now(self) -> None:
         try:
             topics = self._access.topics(self._topics, self._pattern)
         except JobError:

@@ -8,6 +8,8 @@ Plain Spark: spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:
     pipeline/jobs/ingest.py --bootstrap-server ... --topic ... --table ...
 """
 
+import importlib.util
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -112,11 +114,12 @@ def _check(config: IngestConfig) -> None:
         raise JobError("--form csv needs --schema: its columns have no names")
     if config.form == "avro" and config.schema is None:
         raise JobError("--form avro needs --schema with Avro's JSON, or @FILE")
+    merges_delta = config.table_format == "delta" and (config.compact or config.compact_every_s)
+    if merges_delta and importlib.util.find_spec("delta") is None:
+        raise JobError("--compact of a Delta table needs delta-spark: pip install 'ottla[pipeline]'")
     if config.topic:
         config.access.require_topics(config.topic)
         return
-    import re
-
     try:
         re.compile(config.topic_pattern or "")
     except re.error as error:

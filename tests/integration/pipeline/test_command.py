@@ -43,6 +43,16 @@ def test_an_unreachable_cluster_is_one_line(jars, tmp_path) -> None:
     assert not (tmp_path / "table").exists()
 
 
+def test_the_demo_leaves_topics_that_are_there_alone(cluster, make_topics, tmp_path) -> None:
+    make_topics.create(["demo-flights"], partitions=1)
+    done = run("demo", "--bootstrap-server", cluster.bootstrap_servers, "--output", str(tmp_path / "demo"))
+    assert done.returncode == 1
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("Error: demo-flights is on ")
+    assert line.endswith("--delete --topic demo-flights` first")
+    assert not (tmp_path / "demo").exists()
+
+
 def test_ctrl_c_stops_cleanly(spark, cluster, make_topics, base, tmp_path) -> None:
     make_topics.create(["stopped"], partitions=1)
     send(cluster.bootstrap_servers, "stopped", [{"value": b"v"}] * 100)

@@ -1,6 +1,11 @@
 """Ingest on a shared cluster and Spark: what reaches the table, what reaches the dead letters, and what is refused."""
 
 import json
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,10 +24,12 @@ def config(cluster, make_topics, tmp_path, request):
     make_topics.create([topic], partitions=2)
 
     def make(**values: Any) -> ingest.IngestConfig:
-        given = {"topic": (topic,), "form": "json", "schema": SCHEMA, "once": True, "partition_by": "none"}
+        given = {
+            "topic": (topic,), "form": "json", "schema": SCHEMA, "once": True, "partition_by": "none",
+            "table": str(tmp_path / "table"),
+        }  # fmt: skip
         return ingest.IngestConfig(
             bootstrap_server=cluster.bootstrap_servers,
-            table=str(tmp_path / "table"),
             dead_letter_topic=f"{topic}-dead",
             **{**given, **values},
         )
@@ -87,11 +94,27 @@ def test_a_second_run_reads_only_what_is_new_with_the_inferred_schema(spark, con
     assert rows == {1: None, 2: {"later": "true"}}
 
 
+def test_a_schema_may_get_columns_later(spark, config, said) -> None:
+    config.send([{"id": 1, "gate": "A1"}])
+    ingest.run(spark, config(), said, said.stop)
+    config.send([{"id": 2, "gate": "B7"}])
+    ingest.run(spark, config(schema=f"{SCHEMA}, gate STRING"), said, said.stop)
+    rows = spark.read.option("mergeSchema", "true").parquet(config().table).collect()
+    assert {row.id: (row.gate, row.extra_fields) for row in rows} == {
+        1: (None, {"gate": "A1"}), 2: ("B7", None)
+    }  # fmt: skip
+    with pytest.raises(JobError, match="column gate is STRING there and INT here"):
+        ingest.run(spark, config(schema=f"{SCHEMA}, gate INT"), said, said.stop)
+
+
 def test_a_changed_type_is_refused_and_nothing_is_written(spark, config, said) -> None:
     config.send([{"id": 1}])
     ingest.run(spark, config(), said, said.stop)
+    before = sorted(Path(config().table).rglob("*"))
+    config.send([{"id": 2}])
     with pytest.raises(JobError, match="column id is INT there and STRING here"):
         ingest.run(spark, config(schema="id STRING"), said, said.stop)
+    assert sorted(Path(config().table).rglob("*")) == before
 
 
 def test_a_new_checkpoint_on_an_old_table_is_refused(spark, config, said, tmp_path) -> None:
@@ -112,3 +135,34 @@ def test_a_damaged_checkpoint_is_one_line(spark, config, said, tmp_path) -> None
         ingest.run(spark, config(), said, said.stop)
     assert "the checkpoint cannot be read" in explain(caught.value)
     assert "\n" not in explain(caught.value)
+
+
+@pytest.fixture
+def small_disk(tmp_path) -> Iterator[Path]:
+    """Two megabytes, to fill."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], check=True)
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_shows_no_reader_half_a_batch(spark, cluster, config, said, small_disk) -> None:
+    records = [{"key": b"%d" % n, "value": os.urandom(50_000), "partition": n % 2} for n in range(60)]
+    acknowledged = Counter(send(cluster.bootstrap_servers, config.topic, records))
+    raw = config(form="raw", table=str(small_disk / "table"), offsets_per_batch=6)
+
+    def found() -> Counter[bytes]:
+        return Counter(bytes(row.key) for row in spark.read.parquet(raw.table).select("key").collect())
+
+    with pytest.raises(Exception, match=r".") as caught:
+        ingest.run(spark, raw, said, said.stop)
+    assert explain(caught.value).startswith("the disk is full: make room and start the job again")
+    batches = len(said.of("progress"))
+    assert found().total() == 6 * batches > 0
+    assert found() < acknowledged
+    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+    ingest.run(spark, raw, said, said.stop)
+    assert found() == acknowledged
