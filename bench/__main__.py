@@ -16,12 +16,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import loads
+from bench import group_loads, loads
 from bench.systems import ApacheKafka, Ottla, System, kafka_libs
 
 Measured = Iterator[tuple[str, loads.Figures]]
 
-HIGHER_IS_BETTER = frozenset({"records/s", "MB/s"})
+HIGHER_IS_BETTER = frozenset({"records/s", "MB/s", "commits/s"})
 
 
 def _single(system: System, scale: float) -> Measured:
@@ -67,6 +67,14 @@ def _many_partitions(system: System, scale: float) -> Measured:
     yield f"kill -9 of the controller, {topics * 200} partitions", _controller_failover(system)
 
 
+def _groups(system: System, scale: float) -> Measured:
+    yield "commits of 10 offsets, 20 groups", group_loads.commits(system, max(2, 5 * scale))
+    for members in (10, 100, int(max(200, 1_000 * scale))):
+        yield f"rebalance of {members} members", group_loads.rebalance(system, members)
+    offsets = int(1_000_000 * scale)
+    yield f"coordinator with {offsets:,} offsets", group_loads.takeover(system, offsets)
+
+
 def _controller_failover(system: System) -> loads.Figures:
     from confluent_kafka.admin import AdminClient
 
@@ -84,6 +92,7 @@ LOADS: dict[str, tuple[int, Callable[[System, float], Measured]]] = {
     "idle": (3, _idle),
     "failover": (3, _failover),
     "partitions": (3, _many_partitions),
+    "groups": (3, _groups),
 }
 
 

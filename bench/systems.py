@@ -33,6 +33,10 @@ class System(Protocol):
         """End a broker's process with SIGKILL."""
         ...
 
+    def start(self, broker_id: int) -> None:
+        """Start a broker again that was killed; it may not serve yet on return."""
+        ...
+
     def stop(self) -> None:
         """End everything, data included."""
         ...
@@ -82,6 +86,10 @@ class Ottla:
     def kill(self, broker_id: int) -> None:
         os.kill(self.broker_pids()[broker_id], signal.SIGKILL)
 
+    def start(self, broker_id: int) -> None:
+        started = [self._command, "start", "--data", str(self._data / "data"), str(broker_id)]
+        subprocess.run(started, check=True, stdout=subprocess.DEVNULL)
+
     def stop(self) -> None:
         stopped = [self._command, "stop", "--data", str(self._data / "data")]
         subprocess.run(stopped, check=False, stdout=subprocess.DEVNULL)
@@ -107,6 +115,7 @@ class ApacheKafka:
         quiet = f"-Dlog4j.configuration=file:{self._data}/log4j.properties"
         path = ("-cp", f"{libs}/*")
         small = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m")
+        self._brokers: list[tuple[str, ...]] = []
         self._processes = [
             self._start(
                 "java", *small, quiet, *path,
@@ -123,7 +132,8 @@ class ApacheKafka:
             )
             # The heap and collector of Kafka's own start script.
             heap = ("-Xmx1G", "-Xms1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
-            self._processes.append(self._start("java", *heap, quiet, *path, "kafka.Kafka", str(properties)))
+            self._brokers.append(("java", *heap, quiet, *path, "kafka.Kafka", str(properties)))
+            self._processes.append(self._start(*self._brokers[-1]))
         self.bootstrap = ",".join(f"127.0.0.1:{port + broker}" for broker in range(brokers))
 
     def _start(self, *command: str) -> subprocess.Popen[bytes]:
@@ -135,6 +145,12 @@ class ApacheKafka:
 
     def kill(self, broker_id: int) -> None:
         self._processes[1 + broker_id].kill()
+        self._processes[1 + broker_id].wait()
+
+    def start(self, broker_id: int) -> None:
+        # It refuses to start while ZooKeeper still has the session of the one before.
+        time.sleep(SESSION_TIMEOUT_MS / 1000)  # noqa: TID251  # nothing tells when that has ended
+        self._processes[1 + broker_id] = self._start(*self._brokers[broker_id])
 
     def stop(self) -> None:
         for process in reversed(self._processes):

@@ -38,7 +38,7 @@ FOLLOW_EVERY_S: Final = 5.0
 """How often a follower reads what it has replicated, and how often snapshots are thought of."""
 _SLICE: Final = 500
 """Records taken in between two turns of the loop."""
-_FOLLOWER_REST_S: Final = 0.01
+_FOLLOWER_REST_S: Final = 0.005
 """What a follower leaves to others between slices: nobody waits for it."""
 _LOADS_AT_ONCE: Final = 4
 _RETRY_S: Final = 5.0

@@ -8,6 +8,7 @@ import trio
 
 from cluster.coordinator.snapshot_bytes import (
     FILE_NAME,
+    PIECE,
     SnapshotError,
     SnapshotPlace,
     encode_pieces,
@@ -26,6 +27,9 @@ logger = logging.getLogger(__name__)
 
 CHANGES_MIN: Final = 5_000
 """Records that are read from the log as fast as a snapshot would be: none is written for fewer."""
+
+_AT_ONCE: Final = 256 * 1024
+"""Bytes written between two turns of the loop."""
 
 Offload = Callable[[Callable[[], object]], Awaitable[object]]
 
@@ -70,8 +74,12 @@ class GroupSnapshots:
             snapshot_at=place.written_at,
         )
         try:
-            for _ in read_pieces(stored, pieces):
-                await trio.lowlevel.checkpoint()
+            count = 0
+            for some in read_pieces(stored, pieces):
+                count += some
+                if count >= PIECE:
+                    count = 0
+                    await trio.lowlevel.checkpoint()
         except SnapshotError as error:
             logger.warning("the snapshot of %s is not used: %s", log.topic_partition, error)
             return fresh
@@ -94,11 +102,15 @@ class GroupSnapshots:
         next_offset, epoch, changes = stored.next_offset, stored.epoch, stored.changes
         written_at = self._clock.wall_ms()
         pieces = []
+        size = 0
         for piece in encode_pieces(stored):
             pieces.append(piece)
-            await trio.sleep(rest_s)
-            if not is_ours():
-                return False
+            size += len(piece)
+            if size >= _AT_ONCE:
+                size = 0
+                await trio.sleep(rest_s)
+                if not is_ours():
+                    return False
         place = SnapshotPlace(
             log.topic_id,
             log.topic_partition.partition,

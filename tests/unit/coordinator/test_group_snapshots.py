@@ -281,6 +281,7 @@ def test_groups_go_on_while_a_snapshot_is_written(
     on_a_log, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     monkeypatch.setattr(snapshot_bytes, "PIECE", 2)
+    monkeypatch.setattr(group_snapshots, "_AT_ONCE", 1)
     chance = Random(seed)
 
     async def body(broker: Broker) -> None:
