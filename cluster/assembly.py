@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from cluster.membership import Membership
     from cluster.metrics.catalogue import BrokerMetrics
     from cluster.network.connection_limits import ConnectionLimits
+    from cluster.network.endpoints import Endpoint
     from cluster.state_feed import StateFeed
     from cluster.surroundings import Surroundings
     from cluster.zookeeper.broker_store import BrokerStore
@@ -111,7 +112,9 @@ def assemble(means: Means) -> Parts:
             timer=timer,
             config=config,
             metrics=means.metrics,
-            make_client=lambda endpoint, client_id: _client(means, endpoint.host, endpoint.port, client_id),
+            make_client=lambda endpoint, client_id: _client(
+                means, endpoint, client_id, config.replica_socket_timeout_ms
+            ),
             new_session_id=lambda: around.random.randint(1, 2**31 - 1),
             offload=around.offload,
             cleaning_worker=around.cleaning_worker,
@@ -153,7 +156,7 @@ def assemble(means: Means) -> Parts:
         context,
         _listeners(means, Dispatcher(context)),
         timer,
-        lambda node: _client(means, node.host, node.port, f"broker-{config.broker_id}"),
+        lambda node: _client(means, node, f"broker-{config.broker_id}", config.controller_socket_timeout_ms),
     )
     means.membership.on_joined(parts.set_broker_epoch)
     config.on_change(lambda changed: _resize_fetchers(replicas, changed))
@@ -225,14 +228,14 @@ def _given_size(config: "BrokerConfig", name: str) -> int | None:
     return value if name in config.originals and isinstance(value, int) and value > 0 else None
 
 
-def _client(means: Means, host: str, port: int, client_id: str) -> BrokerClient:
-    config = means.config
+def _client(means: Means, peer: "Endpoint | Node", client_id: str, timeout_ms: int) -> BrokerClient:
+    """Make a connection to another broker, which has `timeout_ms` for each answer."""
     return BrokerClient(
-        host,
-        port,
+        peer.host,
+        peer.port,
         client_id,
-        connect_timeout_s=config.socket_connection_setup_timeout_ms / 1000,
-        request_timeout_s=config.replica_socket_timeout_ms / 1000,
+        connect_timeout_s=means.config.socket_connection_setup_timeout_ms / 1000,
+        request_timeout_s=timeout_ms / 1000,
         dial=means.around.dial,
     )
 

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from cluster.configuration.catalogue import broker_settings, dynamic_settings, nearest_name
 from cluster.configuration.errors import ConfigError
-from cluster.configuration.listener_names import base_name, listener_name, own_setting
+from cluster.configuration.listener_names import OWN_PREFIX, base_name, listener_name, own_setting
 from cluster.configuration.served_values import ServedValues
 from cluster.configuration.setting import Service, Setting, UpdateMode, Value
 from cluster.configuration.synonyms import BROKER_SYNONYMS, TOPIC_DEFAULTS, synonyms_of
@@ -86,6 +86,11 @@ class BrokerConfig(ServedValues):
         """How many bytes a second followers copy of throttled replicas; `UNLIMITED` without a throttle."""
         return self._throttle("follower.replication.throttled.rate")
 
+    @property
+    def replica_alter_log_dirs_rate(self) -> int:
+        """How many bytes a second are copied between directories; `UNLIMITED` without a throttle."""
+        return self._throttle("replica.alter.log.dirs.io.max.bytes.per.second")
+
     def value(self, name: str) -> Value:
         """Give the present value of any broker setting by name."""
         return self._values[name]
@@ -114,6 +119,14 @@ class BrokerConfig(ServedValues):
             default = broker_settings()[synonym].default if synonym in broker_settings() else None
             if default is not None:
                 yield SourcedValue(synonym, default, ConfigSource.DEFAULT)
+
+    def own_settings(self) -> list[Setting]:
+        """Give the settings that single listeners have of their own, under their full names."""
+        names = {name: None for layer, _ in self._layers() for name in layer if name.startswith(OWN_PREFIX)}
+        settings = broker_settings()
+        return [
+            settings[base_name(name)]._replace(name=name) for name in names if base_name(name) in settings
+        ]
 
     def on_change(self, listener: Callable[[frozenset[str]], None]) -> None:
         """Have a listener told which settings have a new value, after each dynamic change."""
@@ -250,7 +263,7 @@ def _resolve_own(layers: tuple[tuple[Mapping[str, str], ConfigSource], ...]) -> 
     values: dict[str, Value] = {}
     for layer, _ in reversed(layers):
         for name, text in layer.items():
-            if name.startswith("listener.name."):
+            if name.startswith(OWN_PREFIX):
                 setting = broker_settings().get(base_name(name))
                 if setting is not None:
                     values[name] = setting.parse(text)

@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+OWN_PREFIX: Final = "listener.name."
 _OWN_SETTING: Final = re.compile(r"listener\.name\.[^.]+\.(?:[^.]+\.(?=sasl\.|connections\.))?")
 
 
@@ -13,7 +14,7 @@ def listener_name(text: str) -> str:
 
 def own_setting(listener: str, setting: str) -> str:
     """Give the name of the setting by which one listener goes instead of the broker's."""
-    return f"listener.name.{listener.lower()}.{setting}"
+    return f"{OWN_PREFIX}{listener.lower()}.{setting}"
 
 
 def base_name(name: str) -> str:

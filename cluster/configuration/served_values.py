@@ -25,8 +25,6 @@ class ServedValues:
     max_connections_per_ip_overrides: str
     max_connection_creation_rate: int
     queued_max_request_bytes: int
-    request_timeout_ms: int
-    max_request_partition_size_limit: int
     log_dir: str
     log_dirs: str
     num_recovery_threads_per_data_dir: int
@@ -54,7 +52,6 @@ class ServedValues:
     log_index_interval_bytes: int
     log_index_size_max_bytes: int
     log_segment_delete_delay_ms: int
-    log_preallocate: bool
     log_flush_interval_messages: int
     log_flush_interval_ms: int
     log_flush_scheduler_interval_ms: int
@@ -69,7 +66,6 @@ class ServedValues:
     log_cleaner_threads: int
     log_cleaner_backoff_ms: int
     log_cleaner_dedupe_buffer_size: int
-    log_cleaner_io_buffer_size: int
     log_cleaner_io_buffer_load_factor: float
     log_cleaner_io_max_bytes_per_second: float
     log_cleaner_min_cleanable_ratio: float
@@ -83,6 +79,7 @@ class ServedValues:
     reserved_broker_max_id: int
     broker_rack: str | None
     inter_broker_protocol_version: str
+    num_replica_alter_log_dirs_threads: int | None
     num_replica_fetchers: int
     replica_fetch_min_bytes: int
     replica_fetch_wait_max_ms: int
@@ -106,7 +103,6 @@ class ServedValues:
     zookeeper_connect: str
     zookeeper_connection_timeout_ms: int
     zookeeper_session_timeout_ms: int
-    zookeeper_max_in_flight_requests: int
     group_min_session_timeout_ms: int
     group_max_session_timeout_ms: int
     group_initial_rebalance_delay_ms: int
@@ -133,12 +129,8 @@ class ServedValues:
     transaction_partition_verification_enable: bool
     quota_window_num: int
     quota_window_size_seconds: int
-    replication_quota_window_num: int
     replication_quota_window_size_seconds: int
-    alter_log_dirs_replication_quota_window_num: int
     alter_log_dirs_replication_quota_window_size_seconds: int
-    controller_quota_window_num: int
-    controller_quota_window_size_seconds: int
     log_flush_on_ack: bool
     ottla_management_socket: str | None
     ottla_metrics_port: int

@@ -89,6 +89,7 @@ async def _describe(
                 _broker_config(broker, setting)
                 for setting in (
                     *broker_settings().values(),
+                    *broker.config.own_settings(),
                     *(each for each in dynamic_settings().values() if each.name in set_at_run_time),
                 )
             ]

@@ -5,6 +5,7 @@ Slow file operations run in threads; what looks at every partition yields to the
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 import trio
@@ -96,7 +97,8 @@ class Upkeep:
             nursery.start_soon(self._retain, name="retention")
             nursery.start_soon(self._flush, name="log flushing")
             nursery.start_soon(self._remove_files, name="file removal")
-            nursery.start_soon(self._checkpoint_points, name="recovery point checkpoints")
+            nursery.start_soon(self._checkpoint_recovery_points, name="recovery point checkpoints")
+            nursery.start_soon(self._checkpoint_log_starts, name="log start checkpoints")
             await populated.wait()
             while True:
                 await trio.sleep(self._config.replica_high_watermark_checkpoint_interval_ms / 1000)
@@ -173,17 +175,17 @@ class Upkeep:
             await trio.sleep(REMOVAL_LOOK_S)
             await self._offload(self._store.remove_due_files)
 
-    async def _checkpoint_points(self) -> NoReturn:
+    async def _checkpoint_recovery_points(self) -> NoReturn:
         while True:
             await trio.sleep(self._config.log_flush_offset_checkpoint_interval_ms / 1000)
-            await self._offload(self._write_points)
+            await self._offload(
+                partial(_checkpoint, self._store.checkpoint_recovery_points, "recovery points")
+            )
 
-    def _write_points(self) -> None:
-        try:
-            self._store.checkpoint_recovery_points()
-            self._store.checkpoint_log_starts()
-        except StorageError as error:
-            logger.error("recovery points are not checkpointed: %s", error)
+    async def _checkpoint_log_starts(self) -> NoReturn:
+        while True:
+            await trio.sleep(self._config.log_flush_start_offset_checkpoint_interval_ms / 1000)
+            await self._offload(partial(_checkpoint, self._store.checkpoint_log_starts, "log starts"))
 
     # Failed directories
 
@@ -210,3 +212,10 @@ class Upkeep:
                     await trio.sleep(RETRY_S)
                     continue
                 break
+
+
+def _checkpoint(write: Callable[[], None], what: str) -> None:
+    try:
+        write()
+    except StorageError as error:
+        logger.error("%s are not checkpointed: %s", what, error)

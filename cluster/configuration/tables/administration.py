@@ -5,27 +5,31 @@ from typing import Final
 TABLE: Final = """
 quota.window.num | int | 11 | low | read-only
     valid: 1..
-    How many windows client quotas are measured over.
+    How many windows client quotas and the rate of new connections are measured over.
 quota.window.size.seconds | int | 1 | low | read-only
     valid: 1..
-    The length of a window of client quotas.
+    The length of a window of client quotas and of the rate of new connections.
 replication.quota.window.num | int | 11 | low | read-only
     valid: 1..
-    How many windows replication quotas are measured over.
+    without effect
+    How many windows replication quotas are measured over; here it is always one.
 replication.quota.window.size.seconds | int | 1 | low | read-only
     valid: 1..
     The length of a window of replication quotas.
 alter.log.dirs.replication.quota.window.num | int | 11 | low | read-only
     valid: 1..
+    without effect
     How many windows the quota of moves between directories is measured over.
 alter.log.dirs.replication.quota.window.size.seconds | int | 1 | low | read-only
     valid: 1..
     The length of a window of the quota of moves between directories.
 controller.quota.window.num | int | 11 | low | read-only
     valid: 1..
+    without effect
     How many windows the quota of topic changes is measured over.
 controller.quota.window.size.seconds | int | 1 | low | read-only
     valid: 1..
+    without effect
     The length of a window of the quota of topic changes.
 client.quota.callback.class | class | null | low | read-only
     refused: Java classes are not loaded

@@ -78,7 +78,8 @@ log.segment.delete.delay.ms | long | 60000 | high | cluster-wide
     valid: 0..
     How long the files of a deleted segment stay before they are removed.
 log.preallocate | boolean | false | medium | cluster-wide
-    Whether a segment's file is given its full size when it is created.
+    without effect
+    Whether a segment's file is given its full size when it is created; here files grow as they are written.
 log.flush.interval.messages | long | 9223372036854775807 | high | cluster-wide
     valid: 1..
     How many records may be appended to a partition before it is flushed to disk.
@@ -122,7 +123,8 @@ log.cleaner.dedupe.buffer.size | long | 134217728 | medium | cluster-wide
     The memory for the cleaner's map of keys, over all its workers.
 log.cleaner.io.buffer.size | int | 524288 | medium | cluster-wide
     valid: 0..
-    The memory for the cleaner's reads and writes, over all its workers.
+    without effect
+    The memory for the cleaner's reads and writes; here a batch is read at a time, whatever its size.
 log.cleaner.io.buffer.load.factor | double | 0.9 | medium | cluster-wide
     How full the cleaner's map of keys may become.
 log.cleaner.io.max.bytes.per.second | double | 1.7976931348623157E308 | medium | cluster-wide

@@ -74,8 +74,12 @@ num.io.threads | int | 8 | high | cluster-wide
     without effect
     Threads that handle requests; here one event loop serves all.
 request.timeout.ms | int | 30000 | high | read-only
-    How long this broker waits for the answer to a request that it sent to another broker.
+    without effect
+    How long a broker waits for answers to what it forwards; nothing is forwarded here, and requests between
+    brokers go by replica.socket.timeout.ms and controller.socket.timeout.ms.
 max.request.partition.size.limit | int | 2000 | medium | read-only
     valid: 1..
-    The largest number of partitions in one answer to DescribeTopicPartitions.
+    without effect
+    The largest number of partitions in one answer to DescribeTopicPartitions, which brokers with ZooKeeper
+    do not serve.
 """

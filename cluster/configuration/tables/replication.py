@@ -45,8 +45,8 @@ replica.selector.class | string | null | medium | read-only
     valid: org.apache.kafka.common.replica.RackAwareReplicaSelector
     How a consumer's preferred replica is chosen: the leader, or one in the consumer's rack.
 num.replica.alter.log.dirs.threads | int | null | high | read-only
-    without effect
-    Threads that move replicas between directories.
+    valid: 1..
+    How many replicas are copied between directories at a time; as many as there are directories where it is not given.
 unclean.leader.election.enable | boolean | false | high | cluster-wide
     Whether a replica that is not in sync may lead where no other is left; records may be lost.
 auto.leader.rebalance.enable | boolean | true | high | read-only
@@ -87,7 +87,8 @@ zookeeper.session.timeout.ms | int | 18000 | high | read-only
     How long ZooKeeper keeps the session of a broker that it does not hear.
 zookeeper.max.in.flight.requests | int | 10 | high | read-only
     valid: 1..
-    How many requests to ZooKeeper may be unanswered at a time.
+    without effect
+    How many requests to ZooKeeper may be unanswered at a time; here they are sent as they come.
 zookeeper.set.acl | boolean | false | high | read-only
     refused: znodes are written without access control
     Whether znodes are created with access control.

@@ -77,7 +77,8 @@ min.insync.replicas | int | 1 | medium | cluster-wide
     valid: 1..
     How many replicas must be in sync for a write with acks=all to be accepted.
 preallocate | boolean | false | medium | cluster-wide
-    Whether a segment's file is given its full size when it is created.
+    without effect
+    Whether a segment's file is given its full size when it is created; here files grow as they are written.
 remote.log.copy.disable | boolean | false | medium | cluster-wide
     without effect
     Whether copying to remote storage is stopped.

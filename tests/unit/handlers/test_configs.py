@@ -179,6 +179,16 @@ def test_a_wrong_change_leaves_what_is_stored(changes, error):
         assert await stored(broker, TOPICS, "t") == {}
 
 
+def test_a_listeners_own_setting_is_described_where_it_is_given():
+    @in_broker
+    async def _(broker):
+        name = "listener.name.inner.max.connections"
+        broker.config.apply_dynamic({}, {name: "5"})
+        entry = (await describe(broker, BROKER, "1"))[name]
+        assert (entry.value, entry.config_source) == ("5", ConfigSource.DYNAMIC_DEFAULT)
+        assert not entry.read_only
+
+
 @pytest.mark.parametrize("text", ["nobody.example:1", "10.0.0.1", "10.0.0.1:many"])
 def test_a_host_that_nobody_knows_gets_no_limit(text):
     @in_broker

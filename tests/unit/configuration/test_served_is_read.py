@@ -1,0 +1,60 @@
+"""What the tables call served is read somewhere: a setting that is accepted and ignored would be a lie."""
+
+import re
+import typing
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from cluster.configuration.served_values import ServedValues
+from cluster.configuration.synonyms import BROKER_SYNONYMS, TOPIC_DEFAULTS
+
+ROOT = Path(__file__).parents[3]
+DECLARATIONS = ("tables", "served_values.py", "synonyms.py")
+NO_TRANSACTIONS = "transactions are refused by InitProducerId, so there are none that it could apply to"
+EXCEPTIONS = {
+    "transactional.id.expiration.ms": NO_TRANSACTIONS,
+    "transaction.max.timeout.ms": NO_TRANSACTIONS,
+    "transaction.state.log.load.buffer.size": NO_TRANSACTIONS,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": NO_TRANSACTIONS,
+    "transaction.remove.expired.transaction.cleanup.interval.ms": NO_TRANSACTIONS,
+    "transaction.partition.verification.enable": NO_TRANSACTIONS,
+}
+"""Settings that are accepted without being read, and why nobody is misled."""
+
+SERVED = sorted(name.replace("_", ".") for name in typing.get_type_hints(ServedValues))
+
+
+@cache
+def read() -> frozenset[str]:
+    """Give the attributes of configurations that the source reads, and the names it asks for by text."""
+    found: set[str] = set()
+    for folder in ("cluster", "storage"):
+        for path in (ROOT / folder).rglob("*.py"):
+            if not any(part in DECLARATIONS for part in path.parts):
+                text = path.read_text()
+                found.update(re.findall(r"(?:config|settings|values)\.([a-z0-9_]+)", text))
+                found.update(re.findall(r"self\.([a-z0-9_]+)", text))
+                found.update(re.findall(r'"([a-z0-9]+(?:\.[a-z0-9]+)+)"', text))
+    return frozenset(found)
+
+
+def is_read(name: str) -> bool:
+    """Whether a setting is read: itself, as the default of topics, or as what another falls back to."""
+    if name in read() or name.replace(".", "_") in read():
+        return True
+    topics = (topic for topic, default in TOPIC_DEFAULTS.items() if default == name)
+    users = (
+        user for user, sources in BROKER_SYNONYMS.items() if any(source.name == name for source in sources)
+    )
+    return any(topic.replace(".", "_") in read() for topic in topics) or any(map(is_read, users))
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_a_served_setting_is_read(name: str) -> None:
+    assert is_read(name) or name in EXCEPTIONS
+
+
+def test_exceptions_are_served_settings() -> None:
+    assert EXCEPTIONS.keys() <= set(SERVED)
