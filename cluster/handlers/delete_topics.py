@@ -5,6 +5,7 @@ broker has been told that the topics are gone, or the request's time is over, wh
 they are deleted all the same.
 """
 
+from collections.abc import Container
 from typing import TYPE_CHECKING, NamedTuple
 
 from cluster.handlers.failures import EXPECTED_FAILURES, Failure, failure_of
@@ -41,7 +42,8 @@ async def handle(call: "ApiCall") -> DeleteTopicsResponse:
     refusal = _refusal(call)
     if refusal is not None:
         return DeleteTopicsResponse(responses=[_result(target, refusal) for target in targets])
-    failures = {target: _wrong(target, targets) for target in targets}
+    known = broker.metadata.snapshot.topics
+    failures = {target: _wrong(target, targets, known) for target in targets}
 
     async def delete(target: _Target) -> None:
         try:
@@ -91,11 +93,14 @@ def _refusal(call: "ApiCall") -> Failure | None:
     return None
 
 
-def _wrong(target: _Target, targets: list[_Target]) -> Failure | None:
+def _wrong(target: _Target, targets: list[_Target], known: Container[str]) -> Failure | None:
     if target.name is None:
         return Failure(Error.UNKNOWN_TOPIC_ID, "no topic has this id")
     if sum(1 for other in targets if other.name == target.name) > 1:
         return Failure(Error.INVALID_REQUEST, "the topic stands in the request more than once")
+    if target.name not in known:
+        # What is left of it in ZooKeeper is that of a topic that is being deleted.
+        return Failure(Error.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {target.name} does not exist")
     return None
 
 
