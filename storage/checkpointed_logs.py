@@ -36,6 +36,10 @@ class CheckpointedLogs:
         """Give every log, those in offline directories included."""
         return list(self._logs.values())
 
+    def future_logs(self) -> list[Log]:
+        """Give every log that is to replace another."""
+        return list(self._future_logs.values())
+
     def logs_in(self, home: LogDirectory) -> list[Log]:
         """Give the logs of one directory."""
         return [log for log in self.all_logs() if log.home is home]
@@ -58,7 +62,7 @@ class CheckpointedLogs:
         if len(online) == 1:
             return online[0]
         counts = dict.fromkeys((home.path for home in online), 0)
-        for log in self.all_logs():
+        for log in [*self.all_logs(), *self.future_logs()]:
             if log.home.path in counts:
                 counts[log.home.path] += 1
         return min(online, key=lambda home: counts[home.path])
@@ -87,7 +91,7 @@ class CheckpointedLogs:
         for home in self._online():
             try:
                 home.write_recovery_points(
-                    {log.topic_partition: log.recovery_point for log in self.logs_in(home)}
+                    {log.topic_partition: log.recovery_point for log in self._stored_in(home)}
                 )
             except OSError as error:
                 raise home.fail(error, "checkpointing recovery points") from error
@@ -107,14 +111,14 @@ class CheckpointedLogs:
     def _log_starts(self, home: LogDirectory) -> dict[TopicPartition, Offset]:
         return {
             log.topic_partition: log.log_start_offset
-            for log in self.logs_in(home)
+            for log in self._stored_in(home)
             if log.log_start_offset > log.segments.first.base_offset
         }
 
     def _checkpoint(self, home: LogDirectory) -> None:
         try:
             home.write_recovery_points(
-                {log.topic_partition: log.recovery_point for log in self.logs_in(home)}
+                {log.topic_partition: log.recovery_point for log in self._stored_in(home)}
             )
             home.log_starts.write(self._log_starts(home))
         except OSError as error:
@@ -201,6 +205,9 @@ class CheckpointedLogs:
                     write_meta_properties(self._disk, path, wanted)
                 except OSError as error:
                     raise self._choose(path).fail(error, "writing its identity") from error
+
+    def _stored_in(self, home: LogDirectory) -> list[Log]:
+        return [log for log in [*self.all_logs(), *self.future_logs()] if log.home is home]
 
     def _online(self) -> list[LogDirectory]:
         return [home for home in self.directories if not home.is_offline]

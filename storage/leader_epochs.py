@@ -193,6 +193,16 @@ class LeaderEpochCache:
             self._starts[0] = start_offset
             self._write()
 
+    def take_over(self, other: "LeaderEpochCache") -> None:
+        """Know what another cache knows, whose log has the same records.
+
+        Raises:
+            OSError: the file could not be written.
+        """
+        if (self._epochs, self._starts) != (other._epochs, other._starts):
+            self._epochs, self._starts = list(other._epochs), list(other._starts)
+            self._write()
+
     def clear(self) -> None:
         """Forget everything.
 

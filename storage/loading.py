@@ -79,8 +79,8 @@ def load_directory(
         directory = f"{home.path}/{name}"
         log = make(partition, directory, _topic_id(home, directory))
         log.open(
-            log_start=log_starts.get(partition, Offset(0)) if not mark else Offset(0),
-            recovery_point=recovery_points.get(partition, Offset(0)) if not mark else Offset(0),
+            log_start=log_starts.get(partition, Offset(0)),
+            recovery_point=recovery_points.get(partition, Offset(0)),
             clean=clean,
             compacted_to=home.cleaned.get(partition, Offset(0)),
             progress=report,

@@ -43,6 +43,7 @@ class LogState:
     __slots__ = (
         "_flush_lock",
         "_high_watermark",
+        "_name_unsynced",
         "_removals",
         "home",
         "last_flush",
@@ -82,6 +83,9 @@ class LogState:
         self._high_watermark = Offset(0)
         self._flush_lock = threading.Lock()
         self._removals = 0  # of segments: a flush that a removal overtakes may find no files
+        self._name_unsynced = (
+            False  # whether the log's directory was renamed since the log directory was synced
+        )
         self.truncations = 0
 
     def open(
@@ -255,7 +259,7 @@ class LogState:
         removals = self._removals
         end = self.segments.end_offset
         target = end if to is None else min(to, end)
-        if target <= self.recovery_point and not self.segments.names_changed:
+        if target <= self.recovery_point and not (self.segments.names_changed or self._name_unsynced):
             return
         try:
             pending = self.segments.between(self.recovery_point, target)
@@ -270,6 +274,9 @@ class LogState:
                 # Cleared first: a change that comes meanwhile is synced next time.
                 self.segments.names_changed = False
                 self.home.disk.sync_directory(self.segments.directory)
+            if self._name_unsynced:
+                self._name_unsynced = False
+                self.home.disk.sync_directory(self.home.path)
         except FileNotFoundError as error:
             if removals != self._removals:
                 return  # a segment went while we were at it; whoever truncated has seen to the recovery point
@@ -313,22 +320,33 @@ class LogState:
             raise self._failed(error, "writing the topic id") from error
         self.topic_id = topic_id
 
-    def mark_for_deletion(self) -> str:
-        """Rename the log's directory to `<topic>-<partition>.<unique>-delete`, and close it. Gives the new
-        path.
+    def rename(self, name: str) -> None:
+        """Give the log's directory another name within its log directory; the log goes on in it.
+
+        The name survives power loss after the next `flush`.
 
         Raises:
             StorageError: the disk failed.
         """
-        name = names.marked_directory(self.topic_partition, uuid4().hex, names.DELETE_DIRECTORY)
         path = f"{self.home.path}/{name}"
-        try:
-            self.home.disk.rename(self.segments.directory, path)
-        except OSError as error:
-            raise self._failed(error, "marking for deletion") from error
-        self._moved_to(path)
+        with self._flush_lock:
+            self._removals += 1
+            try:
+                self.home.disk.rename(self.segments.directory, path)
+            except OSError as error:
+                raise self._failed(error, "renaming the directory") from error
+            self._moved_to(path)
+            self._name_unsynced = True
+
+    def set_aside(self, mark: str = names.DELETE_DIRECTORY) -> str:
+        """Rename the log's directory to `<topic>-<partition>.<unique><mark>`, and close the log. Gives the new path.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        self.rename(names.marked_directory(self.topic_partition, uuid4().hex, mark))
         self.segments.close()
-        return path
+        return self.segments.directory
 
     def _moved_to(self, directory: str) -> None:
         self.segments.moved_to(directory)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from storage import names
-from storage.checkpointed_logs import CheckpointedLogs
 from storage.clock import Clock
 from storage.disk import Disk
 from storage.errors import InconsistentDirectoryError, StorageError
@@ -20,6 +19,7 @@ from storage.log import Log
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
 from storage.log_state import LogState
+from storage.moving_logs import MovingLogs
 from storage.partition_metadata import write_topic_id
 from storage.producer_state import EXPIRATION_MS
 from wire.types import (
@@ -35,7 +35,7 @@ _log: Final = logging.getLogger(__name__)
 _CLOSING_THREADS: Final = 8
 
 
-class LogStore(CheckpointedLogs):
+class LogStore(MovingLogs):
     """The logs of one broker.
 
     Attributes:
@@ -87,7 +87,8 @@ class LogStore(CheckpointedLogs):
 
         Raises:
             DirectoryLockedError: another broker has one of them open.
-            InconsistentDirectoryError: two directories hold the same partition, or are one directory.
+            InconsistentDirectoryError: two directories hold the same partition, and not because a move was
+                interrupted; or they are one directory.
             StorageError: none of them can be used.
         """
         paths = [str(Path(path).absolute()) for path in directories]
@@ -104,6 +105,7 @@ class LogStore(CheckpointedLogs):
             for home in homes:
                 if not home.is_offline:
                     store._load(home, configs, progress, recovery_threads)
+            store._settle_futures()
             if all(home.is_offline for home in homes):
                 raise StorageError(f"no log directory can be used: {', '.join(paths)}")
         except BaseException:
@@ -131,14 +133,8 @@ class LogStore(CheckpointedLogs):
             home.fail(error, "opening the directory")
             return
         for log in loaded.logs:
-            other = self._logs.get(log.topic_partition)
-            if other is not None:
-                raise InconsistentDirectoryError(
-                    f"{log.topic_partition} is in both {other.home.path} and {home.path}: remove one of them"
-                )
-            self._logs[log.topic_partition] = log
-        for log in loaded.future_logs:
-            self._future_logs[log.topic_partition] = log
+            self._add_loaded(log)
+        self._found_futures.extend(loaded.future_logs)
 
     def _new_log(
         self,
@@ -176,7 +172,7 @@ class LogStore(CheckpointedLogs):
             partition: whose.
             topic_id: its topic's identity.
             config: its topic's settings, the default ones where None.
-            directory: which log directory; the one with the fewest logs where None.
+            directory: which log directory; where None, the preferred one, or the one with the fewest logs.
             sync_parent: whether the log directory's names are synced too.
 
         Raises:
@@ -189,7 +185,7 @@ class LogStore(CheckpointedLogs):
             if topic_id != NO_TOPIC_ID:
                 existing.assign_topic_id(topic_id)
             return existing
-        home = self._choose(directory)
+        home = self._choose(directory or self._preferred.pop(partition, None))
         path = f"{home.path}/{names.partition_directory(partition)}"
         try:
             self._disk.make_directory(path)
@@ -222,18 +218,20 @@ class LogStore(CheckpointedLogs):
         uncleaned: set[LogDirectory] = set()
         failure: StorageError | None = None
         for partition in partitions:
-            log = self._logs.pop(partition, None)
-            if log is None:
-                continue
-            self._rolled.discard(log)
-            try:
-                path = log.mark_for_deletion()
-                log.home.remove_later([path], log.config.file_delete_delay_ms)
-                touched.add(log.home)
-                if log.home.cleaned.pop(partition, None) is not None:
-                    uncleaned.add(log.home)
-            except StorageError as error:
-                failure = error
+            self._preferred.pop(partition, None)
+            for logs in (self._logs, self._future_logs):
+                log = logs.pop(partition, None)
+                if log is None:
+                    continue
+                self._rolled.discard(log)
+                try:
+                    path = log.set_aside()
+                    log.home.remove_later([path], log.config.file_delete_delay_ms)
+                    touched.add(log.home)
+                    if log.home.cleaned.pop(partition, None) is not None:
+                        uncleaned.add(log.home)
+                except StorageError as error:
+                    failure = error
         for home in touched:
             try:
                 # A checkpoint that outlived its log would be taken for a new log's of the same name.
@@ -267,7 +265,7 @@ class LogStore(CheckpointedLogs):
         rolled, self._rolled = self._rolled, set()
         now = self._clock.monotonic()
         flushed = 0
-        for log in self.all_logs():
+        for log in [*self.all_logs(), *self.future_logs()]:
             waited_ms = (now - log.last_flush) * 1000
             due = log.log_end_offset > log.recovery_point and waited_ms >= log.config.flush_ms
             if not log.home.is_offline and (due or log in rolled):
@@ -322,7 +320,7 @@ class LogStore(CheckpointedLogs):
             threads: how many logs are closed at a time; a file system commits the syncs of several in one go.
         """
         for home in self.directories:
-            logs = [log for log in [*self._logs.values(), *self._future_logs.values()] if log.home is home]
+            logs = self._stored_in(home)
             try:
                 if clean and min(threads, len(logs)) > 1:
                     with ThreadPoolExecutor(threads, thread_name_prefix="log-closing") as pool:

@@ -205,6 +205,15 @@ class Partition:
         self.waiters.fire_role_changed(Error.NOT_LEADER_OR_FOLLOWER)
         return is_new_epoch
 
+    def replace_log(self, log: "Log") -> None:
+        """Go on with another log that has the same records: the replica has moved to another directory."""
+        self.log = log
+        if self.leader_log is not None:
+            self.leader_log = log
+            if self._around.group_flush is not None:
+                self._around.group_flush(self)
+        self.waiters.fire_epoch_changed()
+
     def stop(self, error: Error) -> None:
         """Give the replica up: its log is going, or its disk has. Whoever waits here gets ``error``."""
         self.log = self.leader_log = None

@@ -24,6 +24,8 @@ from cluster.replication.partition import Partition
 from cluster.replication.partition_surroundings import PartitionSurroundings
 from cluster.replication.protocol_versions import inter_broker_versions
 from cluster.replication.record_deletions import OnDeleted, delete_records
+from cluster.replication.replica_move import MoveSurroundings
+from cluster.replication.replica_moves import ReplicaMoves
 from cluster.replication.replica_selector import replica_selector
 from cluster.replication.role_changes import RoleChanges, RoleSurroundings
 from cluster.replication.throttle import Throttle
@@ -90,7 +92,10 @@ class ReplicaMeans:
 
 
 class ReplicaSize(NamedTuple):
-    """A replica in a log directory: its bytes, and how far its log's end lags its high watermark."""
+    """A replica in a log directory: its bytes, and how far its log's end lags its high watermark.
+
+    A copy that is to take its place (`is_future`) lags its log's end; -1 where there is no log.
+    """
 
     topic_partition: TopicPartition
     size_bytes: int
@@ -117,6 +122,7 @@ class Replicas:
         fetches: Serves fetches.
         sessions: The fetch sessions.
         fetchers: Follow other brokers.
+        moves: Move replicas between the directories of this broker.
         roles: Carries out the controller's orders; has the callbacks on leadership changes.
         isr_changes: Writes ISRs.
         compaction: Cleans compacted logs.
@@ -179,6 +185,24 @@ class Replicas:
                 ),
             )
         )
+        self.moves = ReplicaMoves(
+            self.hosted,
+            MoveSurroundings(
+                store=means.store,
+                clock=clock,
+                offload=means.offload,
+                throttle=Throttle(
+                    means.broker_id,
+                    clock,
+                    lambda: config.replica_alter_log_dirs_rate,
+                    lambda _: (),
+                    config.alter_log_dirs_replication_quota_window_size_seconds,
+                ),
+                chunk_bytes=config.replica_fetch_max_bytes,
+                on_promoted=self._log_moved,
+            ),
+            config.num_replica_alter_log_dirs_threads or len(means.store.directories),
+        )
         self.roles = RoleChanges(
             RoleSurroundings(
                 hosted=self.hosted,
@@ -191,6 +215,7 @@ class Replicas:
                 log_configs=self._log_configs,
                 offload=means.offload,
                 high_watermarks=means.store.read_high_watermarks(),
+                moves=self.moves,
             )
         )
         self.compaction = Compaction(means.store, clock, config, means.offload, means.cleaning_worker)
@@ -198,6 +223,7 @@ class Replicas:
             means.broker_id,
             self.hosted,
             self.fetchers,
+            self.moves,
             means.store,
             means.zookeeper,
             clock,
@@ -210,6 +236,9 @@ class Replicas:
     def _settings_changed(self, names: frozenset[str]) -> None:
         if "num.replica.fetchers" in names:
             self.fetchers.resize()
+
+    def _log_moved(self, partition: Partition) -> None:
+        self.fetchers.log_starts_moved([partition.topic_partition])
 
     @property
     def broker_epoch(self) -> BrokerEpoch:
@@ -229,6 +258,7 @@ class Replicas:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.fetchers.run, name="fetchers")
+                nursery.start_soon(self.moves.run, name="moves between directories")
                 nursery.start_soon(self.isr_changes.run, name="ISR changes")
                 nursery.start_soon(self._group_flush.run, name="flushing before acknowledging")
                 nursery.start_soon(self.upkeep.run, self.roles.populated, name="replica upkeep")
@@ -321,8 +351,22 @@ class Replicas:
                 )
                 for log in store.logs_in(home)
             ]
+            replicas.extend(
+                ReplicaSize(
+                    future.topic_partition,
+                    future.size_bytes,
+                    self._lag_of_copy(future),
+                    True,
+                )
+                for future in store.future_logs()
+                if future.home is home
+            )
             content.append(DirectoryContent(home.path, Error.NONE, replicas))
         return content
+
+    def _lag_of_copy(self, future: "Log") -> int:
+        log = self._means.store.get(future.topic_partition)
+        return -1 if log is None else max(0, log.log_end_offset - future.log_end_offset)
 
     # Ways to others
 

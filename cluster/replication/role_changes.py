@@ -25,6 +25,7 @@ from cluster.replication.hosted_partitions import HostedPartitions
 from cluster.replication.partition import Partition
 from cluster.replication.partition_surroundings import PartitionSurroundings
 from cluster.replication.replica_logs import ReplicaLogs
+from cluster.replication.replica_moves import ReplicaMoves
 from cluster.replication.role_orders import RoleOrder, answer_to, orders_in, stops_in
 from storage.errors import LogError, StorageError
 from wire.errors import Error
@@ -82,6 +83,7 @@ class RoleSurroundings:
         log_configs: Gives topics' settings.
         offload: Runs slow file operations beside the loop.
         high_watermarks: As checkpointed at the last stop; each is used once.
+        moves: Replicas on their way to another directory.
     """
 
     hosted: HostedPartitions
@@ -94,6 +96,7 @@ class RoleSurroundings:
     log_configs: "Callable[[Iterable[str]], Awaitable[Mapping[str, LogConfig]]]"
     offload: Callable[[Callable[[], object]], Awaitable[object]]
     high_watermarks: dict[TopicPartition, Offset]
+    moves: ReplicaMoves
 
 
 @dataclass(slots=True, eq=False)
@@ -256,6 +259,7 @@ class RoleChanges:
                 if partition.become_follower(state, log):
                     outcome.following.append(changed)
                 around.fetchers.follow(partition)
+            around.moves.resume(partition)
         except (LogError, OSError) as failure:
             logger.error("%s takes no role: %s", topic_partition, failure)
             if isinstance(failure, OSError):
@@ -328,6 +332,7 @@ class RoleChanges:
                 return Error.FENCED_LEADER_EPOCH
             around.fetchers.leave(topic_partition)
             if delete:
+                around.moves.stop(topic_partition)
                 del around.hosted.online[topic_partition]
                 partition.stop(around.hosted.absence(topic_partition))
             elif not partition.is_leader:
@@ -345,6 +350,13 @@ class RoleChanges:
             logger.error("logs are not removed: %s", failure)
             return True
         return False
+
+    # AlterReplicaLogDirs
+
+    async def alter_log_dirs(self, wanted: Mapping[TopicPartition, str]) -> dict[TopicPartition, Error]:
+        """Move replicas between the directories of this broker; see `ReplicaMoves.alter`."""
+        async with self._lock:
+            return await self._around.moves.alter(wanted)
 
     # UpdateMetadata
 

@@ -12,6 +12,7 @@ import trio
 
 from cluster.replication.fetchers import Fetchers
 from cluster.replication.hosted_partitions import HostedPartitions
+from cluster.replication.replica_moves import ReplicaMoves
 from cluster.zookeeper.client import ZooKeeperError
 from storage.errors import StorageError
 
@@ -49,6 +50,7 @@ class Upkeep:
         broker_id: This broker.
         hosted: The partitions.
         fetchers: Told of logs that start later, and of partitions that are gone.
+        moves: Told of failed directories.
         store: The logs.
         zookeeper: Told of failed directories.
         clock: Wall time for retention, monotonic for lag.
@@ -62,6 +64,7 @@ class Upkeep:
         broker_id: "BrokerId",
         hosted: HostedPartitions,
         fetchers: Fetchers,
+        moves: ReplicaMoves,
         store: "LogStore",
         zookeeper: LogDirStore,
         clock: "Clock",
@@ -72,6 +75,7 @@ class Upkeep:
         self._broker_id = broker_id
         self._hosted = hosted
         self._fetchers = fetchers
+        self._moves = moves
         self._store = store
         self._zookeeper = zookeeper
         self._clock = clock
@@ -142,6 +146,8 @@ class Upkeep:
         removed = 0
         for count, log in enumerate(self._store.all_logs()):
             now = self._clock.wall_ms()
+            if self._store.get(log.topic_partition) is not log:
+                continue  # removed, or moved, since the list was made
             if not log.home.is_offline and not self._is_cleaning(log.topic_partition):
                 start = log.log_start_offset
                 log.producer_state.remove_expired(now)
@@ -195,6 +201,7 @@ class Upkeep:
             if partition.log is not None and partition.log.home is home:
                 self._fetchers.leave(partition.topic_partition)
                 self._hosted.take_offline(partition)
+        self._moves.directory_failed(home)
         self._directory_failed.set()
 
     async def _report_directories(self) -> NoReturn:

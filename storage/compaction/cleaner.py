@@ -119,6 +119,7 @@ class Cleaner:
             and not log.home.is_offline
             and log.topic_partition not in self.uncleanable
             and log.topic_partition not in self.in_progress
+            and self._store.future_log(log.topic_partition) is None
             and self._set_aside.get(log.topic_partition, 0.0) <= log.home.clock.monotonic()
         ]
 
@@ -140,7 +141,12 @@ class Cleaner:
         if not wanted:
             return None
         log = max(wanted, key=lambda each: each.ratio).log
-        if self._store.get(log.topic_partition) is not log or log.home.is_offline:
+        partition = log.topic_partition
+        if (
+            self._store.get(partition) is not log
+            or log.home.is_offline
+            or self._store.future_log(partition) is not None
+        ):
             return None
         dirt = self.measure(log, now)  # again: it may have been measured some turns of the loop ago
         if dirt is None or not dirt.is_wanted:
@@ -204,14 +210,16 @@ class Cleaner:
     # Finishing
 
     def is_stale(self, cleaning: Cleaning) -> bool:
-        """Tell whether nothing that a worker makes of a log is of use any more: it was truncated or removed, or its
-        directory is offline.
+        """Tell whether nothing that a worker makes of a log is of use any more: it was truncated or removed, its
+        directory is offline, or it is being copied to another one. A copy of old records must not miss the tombstones
+        of them.
         """
         log = cleaning.log
         return (
             self._store.get(log.topic_partition) is not log
             or log.home.is_offline
             or log.truncations != cleaning.truncations
+            or self._store.future_log(log.topic_partition) is not None
         )
 
     def finish(self, cleaning: Cleaning, result: CleaningResult) -> bool:

@@ -148,7 +148,13 @@ async def at_once(call: Callable[[], object]) -> object:
 class FakeBroker:
     """One broker's replicas, and short words for what happens to them."""
 
-    def __init__(self, broker_id: int = 1, disk: SimulatedDisk | None = None, **overrides: str) -> None:
+    def __init__(
+        self,
+        broker_id: int = 1,
+        disk: SimulatedDisk | None = None,
+        directories: Sequence[str] = (),
+        **overrides: str,
+    ) -> None:
         self.broker_id = broker_id
         self.clock = FakeClock()
         self.timer = FakeTimer()
@@ -165,7 +171,7 @@ class FakeBroker:
         self.config = BrokerConfig(values)
         self.metrics = BrokerMetrics()
         self.store = LogStore.open(
-            [f"/data{broker_id}"], LogConfig(min_insync_replicas=1), {}, self.clock, self.disk
+            directories or [f"/data{broker_id}"], LogConfig(min_insync_replicas=1), {}, self.clock, self.disk
         )
         self.replicas = self.make_replicas()
         self.live(1, 2, 3)

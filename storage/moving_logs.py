@@ -1,0 +1,244 @@
+"""Logs that move from one log directory to another.
+
+A log moves by a copy, its *future log*, that is filled in `<topic>-<partition>.<unique>-future` of the other directory
+while the log itself is used on. Who copies is not this file's affair; what it keeps is that a crash at any moment
+leaves one log that holds all that was on disk:
+
+    promote           the future log gets the partition's name; the old directory still has it, too
+    finish_promotion  the new log is synced with its name; only then the old directory is marked for deletion
+
+So a crash between leaves two directories of one name, with Apache Kafka as with us. Kafka does not start then; we use
+the one that got further, and put the other one aside.
+"""
+
+import logging
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Final
+from uuid import uuid4
+
+from storage import names
+from storage.checkpointed_logs import CheckpointedLogs
+from storage.disk import Disk
+from storage.errors import InconsistentDirectoryError, LogDirectoryNotFoundError, StorageError
+from storage.log import Log
+from storage.log_config import LogConfig
+from storage.log_directory import LogDirectory
+from storage.partition_metadata import write_topic_id
+from wire.types import NO_TOPIC_ID, Offset, TopicId, TopicPartition
+
+_log: Final = logging.getLogger(__name__)
+
+
+class MovingLogs(CheckpointedLogs):
+    """The logs of a broker, and those that are to take their places."""
+
+    def __init__(self, directories: Sequence[LogDirectory], disk: Disk) -> None:
+        """Take directories whose logs are to be added."""
+        super().__init__(directories, disk)
+        self._preferred: dict[TopicPartition, str] = {}
+        self._found_futures: list[Log] = []
+
+    @abstractmethod
+    def _new_log(
+        self,
+        partition: TopicPartition,
+        home: LogDirectory,
+        directory: str,
+        config: LogConfig,
+        topic_id: TopicId,
+    ) -> Log: ...
+
+    def directory(self, path: str) -> LogDirectory:
+        """Give the log directory of a path.
+
+        Raises:
+            LogDirectoryNotFoundError: there is none.
+        """
+        for home in self.directories:
+            if home.path == path:
+                return home
+        raise LogDirectoryNotFoundError(f"{path} is no log directory of this broker")
+
+    def prefer(self, partition: TopicPartition, directory: str) -> None:
+        """Have a log that is made later made in this directory."""
+        self._preferred[partition] = directory
+
+    def create_future(self, partition: TopicPartition, directory: str) -> Log:
+        """Make an empty log in another directory, to take a log's place; or give the one that is there.
+
+        Takes a few syncs, and may run in a thread.
+
+        Raises:
+            LogDirectoryNotFoundError: no such directory.
+            StorageError: the disk failed, or some directory is offline: a future log may lie in it already.
+            ValueError: there is no log to be moved, or it is in this directory.
+        """
+        current, home = self._logs.get(partition), self.directory(directory)
+        existing = self._future_logs.get(partition)
+        if existing is not None and existing.home is home:
+            return existing
+        if current is None or current.home is home or existing is not None:
+            raise ValueError(f"{partition} cannot be moved to {directory}")
+        offline = self.offline_directories
+        if offline:
+            raise StorageError(
+                f"{partition} is not moved while {', '.join(each.path for each in offline)} is offline"
+            )
+        path = f"{home.path}/{names.marked_directory(partition, uuid4().hex, names.FUTURE_DIRECTORY)}"
+        try:
+            home.lower_recovery_point(partition, Offset(0))
+            self._disk.make_directory(path)
+            if current.topic_id != NO_TOPIC_ID:
+                write_topic_id(self._disk, path, current.topic_id)
+            self._disk.sync_directory(home.path)
+        except OSError as error:
+            raise home.fail(error, f"creating the future log of {partition}") from error
+        log = self._new_log(partition, home, path, current.config, current.topic_id)
+        log.open()
+        self._future_logs[partition] = log
+        return log
+
+    def remove_future(self, partition: TopicPartition) -> None:
+        """Give up a future log: its directory goes after a delay. One that is not there is no error.
+
+        Raises:
+            StorageError: its disk failed; it is gone from the store nonetheless.
+        """
+        log = self._future_logs.pop(partition, None)
+        if log is not None:
+            self._discard(log, names.DELETE_DIRECTORY)
+
+    def forget_future(self, partition: TopicPartition) -> None:
+        """Stop using a future log whose directory has failed. It is found again when the broker is restarted."""
+        log = self._future_logs.pop(partition, None)
+        if log is not None:
+            log.segments.close()
+
+    def promote(self, partition: TopicPartition) -> Log:
+        """Let the future log take its log's place: from now on it is what `get` gives.
+
+        Quick, and for the broker's loop. What only the old one knows, since it is not in the records, goes over.
+
+        Returns:
+            The old log, for `finish_promotion`.
+
+        Raises:
+            StorageError: the disk of the future log failed; the old log stays in use.
+            ValueError: they end at different offsets.
+        """
+        old, new = self._logs[partition], self._future_logs[partition]
+        if new.log_end_offset != old.log_end_offset:
+            raise ValueError(
+                f"the copy of {partition} reaches to {new.log_end_offset}, the log to {old.log_end_offset}"
+            )
+        try:
+            new.leader_epochs.take_over(old.leader_epochs)
+        except OSError as error:
+            raise new.home.fail(error, f"moving {partition}") from error
+        new.producer_state.take_over(old.producer_state)
+        new.rename(names.partition_directory(partition))
+        new.set_high_watermark(old.high_watermark)
+        self._logs[partition] = self._future_logs.pop(partition)
+        if partition in old.home.cleaned:
+            new.home.cleaned[partition] = old.home.cleaned.pop(partition)
+        return old
+
+    def finish_promotion(self, old: Log) -> None:
+        """Make a promoted log survive power loss, then let the directory of the old one go. Takes syncs: for a thread.
+
+        Raises:
+            StorageError: a disk failed. Where it is the new one's, the old directory is kept as a stray one, which an
+                operator may rescue records from; nothing is read from it by itself.
+        """
+        partition = old.topic_partition
+        new = self._logs.get(partition)
+        if new is None:  # the topic was deleted meanwhile
+            self._discard(old, names.DELETE_DIRECTORY)
+            return
+        try:
+            new.flush()
+            self._checkpoint(new.home)
+            if partition in new.home.cleaned:
+                new.home.write_cleaned()
+        except StorageError:
+            _log.error("%s failed while it was moved: its old copy is kept in %s", partition, old.home.path)
+            self._discard(old, names.STRAY_DIRECTORY)
+            raise
+        except OSError as error:
+            self._discard(old, names.STRAY_DIRECTORY)
+            raise new.home.fail(error, f"moving {partition}") from error
+        self._discard(old, names.DELETE_DIRECTORY)
+
+    def _discard(self, log: Log, mark: str) -> None:
+        home = log.home
+        path = log.set_aside(mark)
+        if mark == names.DELETE_DIRECTORY:
+            home.remove_later([path], log.config.file_delete_delay_ms)
+        # A checkpoint that outlived its log would be taken for a new log's of the same name.
+        self._checkpoint(home)
+        try:
+            home.write_cleaned()
+        except OSError as error:
+            raise home.fail(error, f"giving up {log.topic_partition}") from error
+
+    # What a start finds
+
+    def _add_loaded(self, log: Log) -> None:
+        """Take a log of a directory into use; of two that a crash has left, the one that got further.
+
+        Raises:
+            InconsistentDirectoryError: the other one is not of the same topic, as far as is known.
+            StorageError: the disk failed.
+        """
+        partition = log.topic_partition
+        other = self._logs.get(partition)
+        if other is None:
+            self._logs[partition] = log
+            return
+        if log.topic_id == NO_TOPIC_ID or log.topic_id != other.topic_id:
+            raise InconsistentDirectoryError(
+                f"{partition} is in both {other.home.path} and {log.home.path}: remove one of them"
+            )
+        behind, ahead = sorted((other, log), key=_progress)
+        self._logs[partition] = ahead
+        path = behind.set_aside(names.STRAY_DIRECTORY)
+        _log.warning(
+            "%s was being moved when the broker stopped: %s is used, which ends at %d, and what was in %s, up to %d, "
+            "is in %s now and can be removed",
+            partition,
+            ahead.home.path,
+            ahead.log_end_offset,
+            behind.home.path,
+            behind.log_end_offset,
+            path,
+        )
+
+    def _settle_futures(self) -> None:
+        """Take the future logs that were found into use, once all directories are open.
+
+        One goes where there is a better one, or where its log is of another topic or in this very directory.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        for log in self._found_futures:
+            self._settle_future(log)
+        self._found_futures.clear()
+
+    def _settle_future(self, log: Log) -> None:
+        partition = log.topic_partition
+        current, other = self._logs.get(partition), self._future_logs.get(partition)
+        if (current is not None and current.home is log.home) or (
+            current is not None and current.topic_id != log.topic_id
+        ):
+            self._discard(log, names.DELETE_DIRECTORY)
+            return
+        if other is not None:
+            other, log = sorted((other, log), key=_progress)
+            self._discard(other, names.DELETE_DIRECTORY)
+        self._future_logs[partition] = log
+
+
+def _progress(log: Log) -> tuple[int, int]:
+    return log.leader_epochs.latest, log.log_end_offset
