@@ -27,6 +27,7 @@ _COMMANDS: Final = {
     "get-offsets": ("ottla.commands.get_offsets", "Look up the offsets of partitions."),
     "delete-records": ("ottla.commands.delete_records", "Delete the first records of partitions."),
     "log-dirs": ("ottla.commands.log_dirs", "Show what replicas take on the brokers' disks."),
+    "dump-log": ("ottla.commands.dump_log", "Print what is in the files of a log."),
     "broker-api-versions": ("ottla.commands.broker_api_versions", "Show what each broker serves."),
     "cluster": ("ottla.commands.cluster", "Describe a cluster and its controller, by its public protocol."),
     "probe": ("ottla.commands.probe", "Send records through a cluster, time each step, count losses."),

@@ -1,11 +1,15 @@
-"""Apache Kafka's DumpLogSegments reads our files, segments, indexes and snapshots, and finds nothing wrong."""
+"""Apache Kafka's DumpLogSegments reads our files, segments, indexes and snapshots, and finds nothing wrong; and
+`ottla dump-log` says the same of them, line by line.
+"""
 
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from ottla.commands.main import main
 from storage.clock import SystemClock
 from storage.compaction.cleaner import Cleaner, CleanerSettings
 from storage.compaction.cleaning import clean
@@ -14,9 +18,33 @@ from storage.log import AppendOrigin
 from storage.log_config import LogConfig
 from storage.store import LogStore
 from tests.unit.storage.samples import append, batch, marker
+from wire.formats.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from wire.formats.consumer_protocol import TopicPartition as SubscribedPartitions
+from wire.formats.group_metadata import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from wire.formats.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
+from wire.formats.versioned import encode_versioned
+from wire.records.batch import iter_headers
 from wire.records.compression import Compression
-from wire.types import TopicId, TopicPartition
+from wire.records.legacy import build_message_set
+from wire.records.record import Record
+from wire.types import (
+    Generation,
+    LeaderEpoch,
+    Offset,
+    ProducerEpoch,
+    ProducerId,
+    TopicId,
+    TopicPartition,
+    WallMs,
+)
 
+SUFFIXES = {".log", ".index", ".timeindex", ".txnindex", ".snapshot"}
 BATCHES = 200
 RECORDS = 10
 
@@ -121,3 +149,180 @@ def test_compacted_segments_are_read(kafka_java: list[str], tmp_path: Path) -> N
     indexes = dump(kafka_java, sorted([*directory.glob("*.index"), *directory.glob("*.timeindex")]))
     for complaint in ("mismatches", "found timestamp mismatch", "out of order", "no message found"):
         assert complaint not in indexes.lower(), indexes
+
+
+# The same lines
+
+
+def compare(java: list[str], files: list[Path], *arguments: str) -> str:
+    """Have both tools dump files, require the same lines, and give them."""
+    command = [*java, "kafka.tools.DumpLogSegments", "--files", ",".join(map(str, files)), *arguments]
+    theirs = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert theirs.returncode == 0, theirs.stderr
+    ours = CliRunner().invoke(main, ["dump-log", "--files", ",".join(map(str, files)), *arguments])
+    assert ours.exit_code == 0, ours.stderr
+    assert ours.stdout.splitlines() == theirs.stdout.splitlines()
+    assert sorted(ours.stderr.splitlines()) == sorted(theirs.stderr.splitlines())
+    return ours.stdout + ours.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--print-data-log",),
+        ("--deep-iteration", "--max-bytes", "5000"),
+        ("--print-data-log", "--skip-record-metadata"),
+        ("--index-sanity-check",),
+    ],
+    ids=lambda arguments: " ".join(arguments) or "plain",
+)
+def test_every_file_gives_the_same_lines(
+    kafka_java: list[str], segments: Path, arguments: tuple[str, ...]
+) -> None:
+    files = sorted(path for path in segments.iterdir() if path.suffix in SUFFIXES)
+    assert {path.suffix for path in files} == SUFFIXES
+    compare(kafka_java, files, *arguments)
+
+
+def test_what_is_damaged_gives_the_same_lines(kafka_java: list[str], segments: Path, tmp_path: Path) -> None:
+    """A flipped bit, a torn tail, a gap, index entries that are wrong; a file that is none of a log."""
+    log, index, times = (tmp_path / f"{0:020d}{suffix}" for suffix in (".log", ".index", ".timeindex"))
+    whole = (segments / log.name).read_bytes()
+    sizes = [header.size for _, header in iter_headers(whole)]
+    gap = whole[: sizes[0]] + whole[sizes[0] + sizes[1] :] + whole[:20]
+    log.write_bytes(gap)
+    assert "Non-consecutive offsets" in compare(kafka_java, [log], "--deep-iteration")
+    log.write_bytes(gap[:100] + bytes([gap[100] ^ 1]) + gap[101:])
+    index.write_bytes(b"")
+    (tmp_path / "notes.txt").write_text("nothing")
+    said = compare(kafka_java, [log, index, tmp_path / "notes.txt"])
+    for found in ("isvalid: false", "20 invalid bytes at the end", "is empty", "Ignoring unknown file"):
+        assert found in said
+    log.write_bytes(whole)
+    for path in (index, times):
+        entries = bytearray((segments / path.name).read_bytes())
+        entries[3 if path is index else 7] ^= 1
+        path.write_bytes(entries)
+    said = compare(kafka_java, [index, times], "--verify-index-only")
+    for found in ("Mismatches in", "Found timestamp mismatch in"):
+        assert found in said
+
+
+def test_old_formats_give_the_same_lines(kafka_java: list[str], tmp_path: Path) -> None:
+    records = [Record(number, 1_700_000_000_000 + number, b"k", b"v" * 30) for number in range(3)]
+    data = b"".join(
+        bytes(
+            build_message_set(
+                [replace_offset(each, at + 3 * slot) for at, each in enumerate(records)],
+                magic,
+                compression=codec,
+            )
+        )
+        for slot, (magic, codec) in enumerate(
+            [(0, Compression.NONE), (0, Compression.GZIP), (1, Compression.NONE), (1, Compression.GZIP)]
+        )
+    )
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(data)
+    said = compare(kafka_java, [path], "--print-data-log")
+    assert said.count("payload: vvv") == 12
+
+
+def replace_offset(record: Record, offset: int) -> Record:
+    return Record(offset, record.timestamp, record.key, record.value)
+
+
+def write_log(path: Path, pairs: list[tuple[bytes, bytes | None]]) -> Path:
+    path.write_bytes(batch([value for _, value in pairs], keys=[key for key, _ in pairs]))
+    return path
+
+
+def test_committed_offsets_and_groups_give_the_same_lines(kafka_java: list[str], tmp_path: Path) -> None:
+    offset_key = encode_versioned(OffsetCommitKey(group="g\u00fc", topic="t", partition=3), 1)
+    group_key = encode_versioned(GroupMetadataKey(group="g"), 2)
+    committed = OffsetCommitValue(
+        offset=Offset(7),
+        leader_epoch=LeaderEpoch(2),
+        metadata='"m"',
+        commit_timestamp=WallMs(5),
+        expire_timestamp=WallMs(9),
+    )
+    subscription = ConsumerProtocolSubscription(topics=["a", "b"], user_data=b"\x00\xff")
+    assignment = ConsumerProtocolAssignment(
+        assigned_partitions=[SubscribedPartitions(topic="a", partitions=[0, 1])]
+    )
+    members = [
+        MemberMetadata(
+            member_id=name,
+            client_id="c",
+            client_host="/h",
+            session_timeout=1000,
+            rebalance_timeout=2000,
+            subscription=given,
+            assignment=encode_versioned(assignment, 1) if given else b"",
+        )
+        for name, given in [
+            ("m-0", encode_versioned(subscription, 3)),
+            ("m-1", encode_versioned(subscription, 0)),
+            ("m-2", b"\x07"),
+        ]
+    ]
+    group = GroupMetadataValue(
+        protocol_type="consumer",
+        generation=Generation(3),
+        protocol="range",
+        leader="m-0",
+        current_state_timestamp=WallMs(11),
+        members=members,
+    )
+    pairs: list[tuple[bytes, bytes | None]] = [
+        *((offset_key, encode_versioned(committed, version)) for version in (0, 1, 3, 4)),
+        *((group_key, encode_versioned(group, version)) for version in (0, 3, 4)),
+        (
+            group_key,
+            encode_versioned(
+                GroupMetadataValue(
+                    protocol_type="connect",
+                    generation=Generation(1),
+                    protocol=None,
+                    leader=None,
+                    members=members[:1],
+                ),
+                3,
+            ),
+        ),
+        (offset_key, None),
+        (b"\x00\x63key", b"value"),
+    ]
+    compare(kafka_java, [write_log(tmp_path / f"{0:020d}.log", pairs)], "--offsets-decoder")
+
+
+def test_transactions_give_the_same_lines(kafka_java: list[str], tmp_path: Path) -> None:
+    key = encode_versioned(TransactionLogKey(transactional_id="tx"), 0)
+    values = [
+        TransactionLogValue(
+            producer_id=ProducerId(5),
+            producer_epoch=ProducerEpoch(2),
+            transaction_timeout_ms=60_000,
+            transaction_status=status,
+            transaction_partitions=None if not status else [PartitionsSchema(topic="t", partition_ids=[4])],
+            transaction_last_update_timestamp_ms=WallMs(77),
+            transaction_start_timestamp_ms=WallMs(66),
+        )
+        for status in range(8)
+    ]
+    pairs: list[tuple[bytes, bytes | None]] = [(key, encode_versioned(value, 0)) for value in values]
+    pairs += [(key, None), (key, encode_versioned(values[1], 1)), (b"\x00\x05x", b"y")]
+    compare(kafka_java, [write_log(tmp_path / f"{0:020d}.log", pairs)], "--transaction-log-decoder")
+
+
+def test_java_decoders_are_refused_by_name(segments: Path) -> None:
+    log = next(iter(sorted(segments.glob("*.log"))))
+    done = CliRunner().invoke(
+        main, ["dump-log", "--files", str(log), "--value-decoder-class", "com.example.Mine"]
+    )
+    assert done.exit_code == 1
+    assert "com.example.Mine is Java" in done.stderr
+    done = CliRunner().invoke(main, ["dump-log", "--files", str(log), "--cluster-metadata-decoder"])
+    assert done.exit_code == 1

@@ -1,0 +1,144 @@
+"""The lines of a .log file: one of each batch, and with `deep` one of each record."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ottla.log_dump.batches import StoredBatch, read_batches
+from ottla.log_dump.decoders import Decoder
+from ottla.log_dump.failure import DumpError
+from wire.records.end_transaction import read_end_transaction_marker
+from wire.records.errors import CorruptRecordError, UnsupportedCompressionError
+from wire.records.legacy import LegacyMessage
+from wire.records.record import Record, read_control_type
+
+_INDENT = "| "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOptions:
+    """How a .log is dumped.
+
+    Attributes:
+        deep: records too.
+        decoder: prints their keys and values; None leaves these out.
+        record_metadata: print what else a record has.
+        max_bytes: how much of the file is looked at; None for all.
+    """
+
+    deep: bool = False
+    decoder: Decoder | None = None
+    record_metadata: bool = True
+    max_bytes: int | None = None
+
+
+def log_lines(path: Path, options: LogOptions, gaps: list[tuple[int, int]]) -> Iterator[str]:
+    """Give the lines of a .log.
+
+    Args:
+        path: the file; its name begins with its base offset.
+        options: what is printed.
+        gaps: takes the pairs of offsets that follow each other without being neighbours.
+
+    Raises:
+        DumpError: the file does not read.
+        OSError: it cannot be read.
+    """
+    yield f"Log starting offset: {base_offset_of(path)}"
+    valid_bytes = 0
+    last_offset = -1
+    for batch in read_batches(path, size_max=options.max_bytes):
+        yield _batch_line(batch)
+        if options.deep:
+            try:
+                for record, message in batch.records():
+                    if last_offset != -1 and record.offset != last_offset + 1:
+                        gaps.append((last_offset, record.offset))
+                    last_offset = record.offset
+                    yield _record_line(batch, record, message, options)
+            except (CorruptRecordError, UnsupportedCompressionError) as error:
+                raise DumpError(f"{path}: the batch at {batch.position} does not read: {error}") from error
+        valid_bytes += len(batch.data)
+    trailing = path.stat().st_size - valid_bytes
+    if trailing > 0 and options.max_bytes is None:
+        yield f"Found {trailing} invalid bytes at the end of {path.name}"
+
+
+def base_offset_of(path: Path) -> int:
+    """Read the base offset in a file's name.
+
+    Raises:
+        DumpError: there is none.
+    """
+    number = path.name.split(".")[0]
+    if not number.isdecimal():
+        raise DumpError(f"the name of {path} does not begin with the offset of its segment")
+    return int(number)
+
+
+def _batch_line(batch: StoredBatch) -> str:
+    header = batch.header
+    if header is None:
+        start = f"offset: {batch.last_offset}"
+    else:
+        horizon = (
+            f"OptionalLong[{header.delete_horizon}]" if header.has_delete_horizon else "OptionalLong.empty"
+        )
+        start = (
+            f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.record_count} "
+            f"baseSequence: {header.base_sequence} lastSequence: {header.last_sequence} "
+            f"producerId: {header.producer_id} producerEpoch: {header.producer_epoch} "
+            f"partitionLeaderEpoch: {header.partition_leader_epoch} "
+            f"isTransactional: {_java(header.is_transactional)} isControl: {_java(header.is_control)} "
+            f"deleteHorizonMs: {horizon}"
+        )
+    codec = batch.compression
+    return (
+        f"{start} position: {batch.position} {batch.timestamp_type}: {batch.max_timestamp} "
+        f"size: {len(batch.data)} magic: {batch.magic} compresscodec: {codec.name.lower()} crc: {batch.crc} "
+        f"isvalid: {_java(batch.is_valid)}"
+    )
+
+
+def _record_line(
+    batch: StoredBatch, record: Record, message: LegacyMessage | None, options: LogOptions
+) -> str:
+    line, prefix = "", _INDENT
+    header = batch.header
+    is_control = header is not None and header.is_control
+    if options.record_metadata:
+        line = (
+            f"{_INDENT}offset: {record.offset} {batch.timestamp_type}: {record.timestamp} "
+            f"keySize: {_size(record.key)} valueSize: {_size(record.value)}"
+        )
+        prefix = " "
+        if message is None:
+            keys = ",".join(key for key, _ in record.headers)
+            line += f" sequence: {record.sequence} headerKeys: [{keys}]"
+        else:
+            line += f" isValid: true crc: {message.crc}}}"  # the brace too is as Kafka prints it
+        if is_control:
+            line += _control(record)
+    if options.decoder is not None and not is_control:
+        key, payload = options.decoder(record)
+        if key is not None:
+            line += f"{prefix}key: {key}"
+        if payload is not None:
+            line += f" payload: {payload}"
+    return line
+
+
+def _control(record: Record) -> str:
+    marker = read_end_transaction_marker(record)
+    if marker is not None:
+        return f" endTxnMarker: {marker.control_type.name} coordinatorEpoch: {marker.coordinator_epoch}"
+    number = int.from_bytes((record.key or b"")[2:4], "big", signed=True)
+    return f" controlType: {read_control_type(record.key).name}({number})"
+
+
+def _size(value: bytes | None) -> int:
+    return -1 if value is None else len(value)
+
+
+def _java(value: bool) -> str:
+    return "true" if value else "false"
