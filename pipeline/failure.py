@@ -91,7 +91,8 @@ def full_text(error: BaseException) -> str:
     while seen is not None and len(parts) < 20:
         java = getattr(seen, "java_exception", None)
         parts += [str(seen), "" if java is None else str(java), str(getattr(seen, "_stackTrace", "") or "")]
-        seen = seen.__cause__ or seen.__context__
+        # Of a query that failed PySpark keeps Java's causes here, and no trace of them elsewhere.
+        seen = seen.__cause__ or getattr(seen, "_cause", None) or seen.__context__
     return "\n".join(parts)
 
 

@@ -8,6 +8,8 @@ from pipeline.failure import JobError, explain
 class SparkError(Exception):
     """As PySpark's: the text has Java's trace."""
 
+    _cause: Exception | None = None
+
 
 @pytest.mark.parametrize(
     ("text", "expected"),
@@ -40,6 +42,12 @@ def test_the_innermost_cause_stands_for_what_is_not_known() -> None:
     assert explain(SparkError(text)) == "the reason"
     assert explain(SparkError("[ONLY_A_LINE] of text. SQLSTATE: 42000")) == "of text"
     assert explain(SparkError()) == "SparkError"
+
+
+def test_javas_causes_are_found_where_pyspark_keeps_them() -> None:
+    error, middle = SparkError("Task failed"), SparkError("Job aborted")
+    error._cause, middle._cause = middle, SparkError("java.io.IOException: No space left on device")
+    assert explain(error).startswith("the disk is full")
 
 
 def test_our_own_errors_stay_as_they_are_on_one_line() -> None:
