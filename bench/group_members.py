@@ -26,7 +26,15 @@ from wire.types import Generation, Offset
 SESSION_MS = 300_000
 ANSWER_S = 120.0
 _AGAIN_S = 0.005
-_MOVING = (Error.COORDINATOR_NOT_AVAILABLE, Error.NOT_COORDINATOR, Error.COORDINATOR_LOAD_IN_PROGRESS)
+_PASSING = frozenset(
+    {
+        Error.NONE,  # of other partitions of the request
+        Error.COORDINATOR_NOT_AVAILABLE,
+        Error.NOT_COORDINATOR,
+        Error.COORDINATOR_LOAD_IN_PROGRESS,
+        Error.UNKNOWN_TOPIC_OR_PARTITION,  # the coordinator has not heard of a new topic yet
+    }
+)
 _SUBSCRIPTION = b"\0\0\0\0\0\1\0\5bench\xff\xff\xff\xff"
 
 Address = tuple[str, int]
@@ -76,7 +84,7 @@ class GroupClient:
             codes = {each.error_code for each in answer.topics[0].partitions}
             if codes == {Error.NONE}:
                 return
-            if not codes <= set(_MOVING):
+            if not codes <= _PASSING:
                 raise RuntimeError(f"a commit is refused: {codes}")
             await trio.sleep(_AGAIN_S)
 
