@@ -68,6 +68,8 @@ def print_positions(rows: Sequence[PositionRow], *, verbose: bool, as_json: bool
     if as_json:
         click.echo(json.dumps([_position_json(row) for row in rows]))
         return
+    if not rows:
+        return
     more = ("Epoch", "Metadata") if verbose else ()
     table = new_table(
         "Group", "Topic", "Partition", "Current", "End", "Lag", *more, "Consumer id", "Host", "Client id"
@@ -93,6 +95,8 @@ def print_members(groups: Sequence["GroupDescription"], *, verbose: bool, as_jso
     """Print members; ``verbose`` adds what each is assigned."""
     if as_json:
         click.echo(json.dumps([_member_json(group, each) for group in groups for each in group.members]))
+        return
+    if not any(group.members for group in groups):
         return
     is_static = any(each.instance_id is not None for group in groups for each in group.members)
     table = new_table(
@@ -135,6 +139,8 @@ def print_states(groups: Sequence["GroupDescription"], *, as_json: bool) -> None
                 ]
             )
         )
+        return
+    if not groups:
         return
     table = new_table("Group", "Coordinator", "Strategy", "State", "Members")
     for group in groups:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _ACTIONS: Final = ("list", "describe", "delete", "delete_offsets", "reset_offsets")
 _EMPTY: Final = "Empty"
 _DEAD: Final = "Dead"
+_STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Stable", _EMPTY, _DEAD)
+_STATES_OF_OTHERS: Final = ("Assigning", "Reconciling", "NotReady")
+_TYPES: Final = ("classic", "consumer", "share")
 _FOR_RESETS: Final = (*WAYS, "dry_run", "execute", "export", "all_topics")
 
 # Which actions each option goes with, as kafka-consumer-groups has it; the others go with any.
@@ -113,11 +116,20 @@ def _action(options: Mapping[str, Any]) -> str:
         raise click.UsageError(f"--{action.replace('_', '-')} needs --group, or --all-groups, and not both")
     if action == "describe" and options["offsets"] + options["members"] + (options["state"] is not None) > 1:
         raise click.UsageError("only one of --offsets, --members and --state can be described at a time")
+    _check_names("state", options["state"], (*_STATES, *_STATES_OF_OTHERS))
+    _check_names("type", options["type_"], _TYPES)
     if action == "delete_offsets" and not options["topic"]:
         raise click.UsageError("--delete-offsets needs --topic")
     if action == "reset_offsets":
         _check_reset(options)
     return action
+
+
+def _check_names(option: str, text: str | None, known: Sequence[str]) -> None:
+    """Refuse what no group can be, which would find none without a word."""
+    for name in _names(text):
+        if name.lower() not in {each.lower() for each in known}:
+            raise click.UsageError(f"--{option} {name!r} is none of {', '.join(known)}")
 
 
 def _check_reset(options: Mapping[str, Any]) -> None:
@@ -230,10 +242,11 @@ async def _reset_offsets(admin: "Admin", options: Mapping[str, Any]) -> bool:
     from wire.errors import Error
 
     reset = parse_reset(options)
-    plans = await _plans(admin, reset, options)
+    plans, is_whole = await _plans(admin, reset, options)
     if options["export"]:
-        click.echo(write_offsets(plans))
-        return True
+        if plans:
+            click.echo(write_offsets(plans))
+        return is_whole
     failed: dict[tuple[str, TopicPartition], Error] = {}
     if options["execute"]:
         for group_id, planned in plans.items():
@@ -242,33 +255,40 @@ async def _reset_offsets(admin: "Admin", options: Mapping[str, Any]) -> bool:
                 if error is not Error.NONE:
                     failed[group_id, partition] = error
     _print_plans(plans, failed, options)
-    if not options["execute"] and not options["as_json"]:
+    if plans and not options["execute"] and not options["as_json"]:
         click.echo("Nothing was changed: --execute resets.", err=True)
-    return not failed
+    return is_whole and not failed
 
 
 async def _plans(
     admin: "Admin", reset: Reset, options: Mapping[str, Any]
-) -> dict[str, dict[TopicPartition, PlannedOffset]]:
+) -> tuple[dict[str, dict[TopicPartition, PlannedOffset]], bool]:
+    """Find out what would be reset; groups that are active are named, and left out, which is the second value."""
     from datetime import UTC, datetime
 
     group_ids = await _chosen(admin, options)
     files = read_offsets_file(reset.value, group_ids) if reset.way == "from_file" else {}
     named = None if not options["topic"] else await _partitions(admin, options["topic"])
-    plans = {}
+    plans: dict[str, dict[TopicPartition, PlannedOffset]] = {}
+    is_whole = True
     for group_id in group_ids:
         group = await admin.describe_group(group_id)
         if group.state not in (_EMPTY, _DEAD):
-            raise CommandError(_still_active(group, "reset"))
+            click.echo(_still_active(group, "reset"), err=True)
+            is_whole = False
+            continue
         committed = {at: each.offset for at, each in (await admin.committed_offsets(group_id)).items()}
         wanted = files.get(group_id, {})
         partitions = named if named is not None else list(wanted if files else committed)
         if not partitions:
-            raise CommandError(f"there is nothing to reset for group {group_id!r}: name a --topic")
+            click.echo(f"there is nothing to reset for group {group_id!r}: name a --topic", err=True)
+            # Of all groups some may have committed nothing.
+            is_whole = is_whole and options["all_groups"]
+            continue
         plans[group_id] = await plan(
             admin, reset, partitions, committed, wanted, lambda: datetime.now(tz=UTC)
         )
-    return plans
+    return plans, is_whole
 
 
 def _print_plans(
@@ -292,6 +312,8 @@ def _print_plans(
             for group, at, each in rows
         ]
         click.echo(json.dumps({"executed": options["execute"], "offsets": described}))
+        return
+    if not rows:
         return
     table = new_table(
         "Group", "Topic", "Partition", "Before", "After", "Change", *(("Outcome",) if failed else ())
@@ -347,7 +369,5 @@ def _names(text: str | None) -> list[str]:
 
 def _still_active(group: "GroupDescription", what: str) -> str:
     members = "".join(f"\n  {each.member_id} ({each.client_id}, {each.host})" for each in group.members)
-    return (
-        f"group {group.group_id!r} is not {what}: it is active ({group.state}); "
-        f"stop its {len(group.members)} members first:{members}"
-    )
+    named = "member" if len(group.members) == 1 else f"{len(group.members)} members"
+    return f"group {group.group_id!r} is not {what}: it is active ({group.state}); stop its {named} first:{members}"

@@ -102,6 +102,13 @@ def test_an_active_group_is_shown_and_left_alone(
         refused = groups.run(*arguments, "--group", group, code=1)
         assert member["consumer_id"] in refused
         assert "billing" in refused
+    # Of all groups the others are reset.
+    idle = f"idle-{topic}"
+    groups.run("--reset-offsets", "--group", idle, "--topic", topic, "--to-offset", "5", "--execute")
+    both = ("--reset-offsets", "--group", group, "--group", idle, "--all-topics", "--to-latest")
+    assert member["consumer_id"] in groups.run(*both, "--execute", code=1)
+    assert [row["lag"] for row in groups.json("--describe", "--group", idle)] == [0, 0]
+    assert [row["lag"] for row in groups.json("--describe", "--group", group)] == [30, 30]
     (outcome,) = groups.json("--delete-offsets", "--group", group, "--topic", f"{topic}:0", code=1)
     assert outcome["error"] == "GROUP_SUBSCRIBED_TO_TOPIC"
     consumer.poll(0)
@@ -148,7 +155,9 @@ def test_groups_and_offsets_are_deleted(groups: GroupsCommand, topic: str, consu
     assert [row["partition"] for row in groups.json("--describe", "--group", group)] == [1]
     assert groups.json("--delete", "--group", group) == {"deleted": [group]}
     assert group not in groups.json("--list")
-    assert "does not exist" in groups.run("--describe", "--group", group, code=1)
+    gone = groups.run("--describe", "--group", group, code=1)
+    assert "does not exist" in gone
+    assert "Lag" not in gone
     groups.run("--delete", "--group", group, code=1)
 
 

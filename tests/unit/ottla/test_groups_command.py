@@ -46,6 +46,8 @@ CONFLICTS = {
     "reset to no time": [*RESET, "--to-datetime", "noon", "--topic", "t"],
     "reset by no duration": [*RESET, "--by-duration", "1 day", "--topic", "t"],
     "reset before the start": [*RESET, "--to-offset", "-1", "--topic", "t"],
+    "no such state": ["--list", "--state", "stable,bogus"],
+    "no such type": ["--list", "--type", "bogus"],
     "execute with list": ["--list", "--execute"],
     "shift by nothing with list": ["--list", "--shift-by", "0"],
 }
