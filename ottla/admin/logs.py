@@ -58,6 +58,49 @@ class LogsAdmin(Router):
             for result in answer.results
         ]
 
+    async def alter_replica_log_dirs(
+        self, targets: Mapping[tuple[TopicPartition, BrokerId], str]
+    ) -> dict[tuple[TopicPartition, BrokerId], ApiError | None]:
+        """Move replicas to other log directories of their brokers.
+
+        Args:
+            targets: The directory that each replica, of a partition at a broker, shall be in.
+
+        Returns:
+            What is wrong with each; None where it moves now, or is there already. A replica that its broker has not
+            got is answered with REPLICA_NOT_AVAILABLE, and made in that directory when it comes.
+
+        Raises:
+            ConnectError: a broker does not live, or cannot be reached.
+        """
+        from wire.messages import alter_replica_log_dirs as api
+
+        by_broker: dict[BrokerId, dict[str, dict[str, list[int]]]] = {}
+        for (partition, broker_id), path in targets.items():
+            topics = by_broker.setdefault(broker_id, {}).setdefault(path, {})
+            topics.setdefault(partition.topic, []).append(partition.partition)
+        found: dict[tuple[TopicPartition, BrokerId], ApiError | None] = {}
+        for broker_id, directories in by_broker.items():
+            request = api.AlterReplicaLogDirsRequest(
+                dirs=[
+                    api.AlterReplicaLogDir(
+                        path=path,
+                        topics=[
+                            api.AlterReplicaLogDirTopic(name=name, partitions=indexes)
+                            for name, indexes in topics.items()
+                        ],
+                    )
+                    for path, topics in directories.items()
+                ]
+            )
+            answer: api.AlterReplicaLogDirsResponse = await self._on_broker(broker_id, request)
+            for topic in answer.results:
+                for result in topic.partitions:
+                    key = TopicPartition(topic.topic_name, result.partition_index), broker_id
+                    error = Error.from_code(result.error_code)
+                    found[key] = None if error is Error.NONE else ApiError(error)
+        return found
+
     async def list_offsets(
         self, wanted: Mapping[TopicPartition, int], *, committed: bool = False
     ) -> dict[TopicPartition, FoundOffset | ApiError]:

@@ -2,7 +2,9 @@
 
 Beyond Kafka's tool: ``--plan`` proposes the fewest moves; ``--execute`` follows the moves to their end unless
 ``--no-wait`` is given; a throttle is set unless ``--throttle -1`` is given, and a process of its own takes it away
-when the moves are over (see `reassignment_keeper`). ``--verify`` exits with 2 while something still moves.
+when the moves are over (see `reassignment_keeper`). ``--verify`` exits with 2 while something still moves. "log_dirs"
+in the file moves replicas between the directories of their brokers; their throttle is taken away when they are followed
+to their end, and by ``--verify``.
 """
 
 from collections.abc import Mapping
@@ -26,6 +28,7 @@ _GOES_WITH: Final[Mapping[str, tuple[str, ...]]] = {
     "disable_rack_aware": ("generate", "plan"),
     "reassignment_json_file": ("execute", "verify", "cancel"),
     "throttle": ("execute",),
+    "replica_alter_log_dirs_throttle": ("execute",),
     "additional": ("execute",),
     "no_wait": ("execute",),
     "dry_run": ("execute", "plan"),
@@ -70,7 +73,11 @@ _NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     type=click.IntRange(min=-1),
     help=f"Bytes a second of each broker; -1 for no throttle.  [default: {DEFAULT_RATE}]",
 )
-@click.option("--replica-alter-log-dirs-throttle", hidden=True, help="Kafka's, for what is not served here.")
+@click.option(
+    "--replica-alter-log-dirs-throttle",
+    type=click.IntRange(min=-1),
+    help="Bytes a second that each broker copies between its directories; -1 for no throttle.  [default: -1]",
+)
 @click.option("--additional", is_flag=True, help="Move although other moves go on, or change their throttle.")
 @click.option("--preserve-throttles", is_flag=True, help="Leave throttles in place.")
 @click.option("--no-wait", is_flag=True, help="Begin the moves, and do not follow them.")
@@ -85,7 +92,7 @@ def command(
     """Move partitions to other brokers, and plan it."""
     options["list"] = options.pop("list_")
     action = _action(options)
-    options |= {"as_json": as_json, "bootstrap_server": bootstrap_server}
+    options |= {"as_json": as_json, "bootstrap_server": bootstrap_server, "timeout_s": timeout_s}
     for name in ("add_brokers", "remove_brokers", "broker_list"):
         options[name] = parse_broker_ids(options[name])
     run = actions.RUN[action]
@@ -111,10 +118,6 @@ def _action(options: Mapping[str, Any]) -> str:
         raise click.UsageError(
             "exactly one of --plan, --generate, --execute, --verify, --cancel and --list is needed, "
             "or --plan with --execute"
-        )
-    if options["replica_alter_log_dirs_throttle"] is not None:
-        raise click.UsageError(
-            "--replica-alter-log-dirs-throttle: replicas cannot be moved between log directories"
         )
     for option, goes_with in _GOES_WITH.items():
         if options[option] not in (None, False) and not set(given) & set(goes_with):

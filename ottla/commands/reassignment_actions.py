@@ -11,11 +11,18 @@ import click
 from ottla import placement
 from ottla.admin import Admin, Election, TopicDescription
 from ottla.commands.console import new_table, numbers, open_console
+from ottla.commands.directory_moves import RATE, MoveState, cancel_directories, places
 from ottla.commands.failure import CommandError
 from ottla.commands.reassignment_execution import execute
-from ottla.commands.reassignment_file import as_object, as_text, read_targets, read_topics_to_move
+from ottla.commands.reassignment_file import (
+    as_object,
+    as_text,
+    read_directories,
+    read_targets,
+    read_topics_to_move,
+)
 from ottla.commands.reassignment_progress import replica_sizes
-from ottla.commands.reassignment_report import show_plan
+from ottla.commands.reassignment_report import directory_rows, show_directories, show_plan
 from ottla.commands.reassignment_throttle import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -111,7 +118,8 @@ async def generate(admin: Admin, options: Options) -> int:
 
 async def run_execute(admin: Admin, options: Options) -> int:
     """Move partitions where a file says."""
-    return await execute(admin, read_targets(options["reassignment_json_file"]), options)
+    path = options["reassignment_json_file"]
+    return await execute(admin, read_targets(path), options, read_directories(path))
 
 
 async def verify(admin: Admin, options: Options) -> int:
@@ -127,8 +135,11 @@ async def verify(admin: Admin, options: Options) -> int:
             states[partition] = "missing"
         else:
             states[partition] = "done" if present[partition] == target else "elsewhere"
+    directories = read_directories(options["reassignment_json_file"])
+    found = await places(admin, directories)
+    moves = {replica: place.state(directories[replica]) for replica, place in found.items()}
     cleared = False
-    if not ongoing and not options["preserve_throttles"]:
+    if not ongoing and MoveState.MOVING not in moves.values() and not options["preserve_throttles"]:
         cleared = await clear_all_throttles(admin, {each.topic for each in targets if each in present})
     if options["as_json"]:
         rows = [
@@ -141,7 +152,16 @@ async def verify(admin: Admin, options: Options) -> int:
             }
             for each, state in sorted(states.items())
         ]
-        click.echo(json.dumps({"partitions": rows, "throttles_cleared": cleared}, indent=2))
+        click.echo(
+            json.dumps(
+                {
+                    "partitions": rows,
+                    "directories": directory_rows(moves, directories),
+                    "throttles_cleared": cleared,
+                },
+                indent=2,
+            )
+        )
     else:
         table = new_table("Topic", "Partition", "Replicas", "Target", "State")
         for each, state in sorted(states.items()):
@@ -154,11 +174,12 @@ async def verify(admin: Admin, options: Options) -> int:
                 f"[{colour}]{state}[/{colour}]",
             )
         open_console().print(table)
+        show_directories(moves, directories)
         if cleared:
             click.echo("Throttles are cleared.")
-    if "moving" in states.values():
+    if "moving" in states.values() or MoveState.MOVING in moves.values():
         return STILL_MOVING
-    return 0 if set(states.values()) <= {"done"} else FAILED
+    return 0 if set(states.values()) <= {"done"} and set(moves.values()) <= {MoveState.DONE} else FAILED
 
 
 async def cancel(admin: Admin, options: Options) -> int:
@@ -168,6 +189,7 @@ async def cancel(admin: Admin, options: Options) -> int:
     moving = [partition for partition in sorted(targets) if partition in ongoing]
     errors = await admin.alter_reassignments(dict.fromkeys(moving)) if moving else {}
     failed = {partition: error for partition, error in errors.items() if error is not None}
+    stayed = await cancel_directories(admin, read_directories(options["reassignment_json_file"]))
     if not options["preserve_throttles"] and not await admin.list_reassignments():
         present = replicas_of(await admin.describe_topics(None))
         await clear_all_throttles(admin, {each.topic for each in targets if each in present})
@@ -181,11 +203,17 @@ async def cancel(admin: Admin, options: Options) -> int:
             }
             for each in moving
         ]
-        click.echo(json.dumps({"partitions": rows}, indent=2))
+        kept = [
+            {"topic": each.partition.topic, "partition": each.partition.partition, "broker": each.broker}
+            for each in stayed
+        ]
+        click.echo(json.dumps({"partitions": rows, "directories": kept}, indent=2))
     else:
         for each in moving:
             click.echo(f"{each}: {failed.get(each, 'cancelled')}")
-        if not moving:
+        for replica in stayed:
+            click.echo(f"{replica}: stays in its directory")
+        if not moving and not stayed:
             click.echo("None of these partitions is being moved.")
     return FAILED if failed else 0
 
@@ -238,7 +266,7 @@ async def clear_all_throttles(admin: Admin, topics: set[str]) -> bool:
     brokers = (await admin.refresh()).brokers
     resources = [ConfigResource(ResourceKind.BROKER, str(broker)) for broker in brokers]
     resources += [ConfigResource(ResourceKind.TOPIC, topic) for topic in sorted(topics)]
-    names = (LEADER_RATE, FOLLOWER_RATE, LEADER_REPLICAS, FOLLOWER_REPLICAS)
+    names = (LEADER_RATE, FOLLOWER_RATE, LEADER_REPLICAS, FOLLOWER_REPLICAS, RATE)
     own = (ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.DYNAMIC_TOPIC_CONFIG)
     described = await admin.describe_configs(resources) if resources else {}
     changes = {

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -9,6 +10,15 @@ import trio
 
 from ottla.admin import Admin
 from ottla.commands.console import numbers
+from ottla.commands.directory_moves import (
+    MoveState,
+    Replica,
+    announce,
+    begin,
+    clear_directory_rate,
+    follow_directories,
+    set_directory_rate,
+)
 from ottla.commands.failure import CommandError
 from ottla.commands.reassignment_file import as_object, as_text
 from ottla.commands.reassignment_keeper import release_keeper, start_keeper
@@ -24,7 +34,7 @@ from ottla.commands.reassignment_throttle import (
 )
 from ottla.placement import Replicas
 from wire.errors import ApiError
-from wire.types import TopicPartition
+from wire.types import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     import subprocess
@@ -35,9 +45,15 @@ KEEPER_GRACE_S: Final = 15.0
 """How long the command waits at its end for the throttle to be taken away."""
 
 Targets = Mapping[TopicPartition, Replicas]
+Directories = Mapping[Replica, str]
 
 
-async def execute(admin: Admin, targets: Targets, options: Mapping[str, Any]) -> int:
+async def execute(
+    admin: Admin,
+    targets: Targets,
+    options: Mapping[str, Any],
+    directories: Directories = MappingProxyType({}),
+) -> int:
     """Move partitions.
 
     Interrupted, it leaves the moves going on, throttled, and their throttle to its keeper.
@@ -46,6 +62,7 @@ async def execute(admin: Admin, targets: Targets, options: Mapping[str, Any]) ->
         admin: The cluster.
         targets: The replicas that each partition shall have.
         options: Of the command.
+        directories: The log directories that replicas shall be in, where they may not be in any.
 
     Returns:
         The exit code: 0 once every partition has its replicas, or with ``--no-wait`` once all moves have begun.
@@ -66,6 +83,7 @@ async def execute(admin: Admin, targets: Targets, options: Mapping[str, Any]) ->
     rate = DEFAULT_RATE if options["throttle"] is None else options["throttle"]
     throttle = throttle_of(before, targets, rate) if rate >= 0 else None
     started_at = trio.current_time()
+    slowed = await _announce_directories(admin, directories, options["replica_alter_log_dirs_throttle"])
     errors, keeper = await _begin(admin, before, targets, throttle, options)
     begun = frozenset(partition for partition in targets if errors.get(partition) is None)
     for partition, error in sorted(errors.items()):
@@ -75,6 +93,10 @@ async def execute(admin: Admin, targets: Targets, options: Mapping[str, Any]) ->
         click.echo(
             f"Throttled to {throttle.rate} bytes/s at broker {numbers(throttle.brokers)}, until the moves are over."
         )
+    await begin(admin, directories, options["timeout_s"])
+    if directories and not quiet:
+        until = f", throttled at broker {numbers(slowed)} until --verify" if slowed else ""
+        click.echo(f"Begun to move {len(directories)} replicas between log directories{until}.")
     if options["no_wait"]:
         if quiet:
             click.echo(json.dumps({"begun": len(begun), "failed": len(targets) - len(begun)}))
@@ -83,9 +105,31 @@ async def execute(admin: Admin, targets: Targets, options: Mapping[str, Any]) ->
         return 1 if len(begun) < len(targets) else 0
     with progress_line(quiet=quiet) as on_progress:
         await follow(admin, begun, on_progress)
+    all_there = await _follow_directories(admin, directories, slowed)
     cleared = await _wait_for_keeper(keeper)
     elapsed = trio.current_time() - started_at
-    return await _tell_end(admin, before, targets, elapsed, throttle_left=not cleared, as_json=quiet)
+    code = await _tell_end(admin, before, targets, elapsed, throttle_left=not cleared, as_json=quiet)
+    return code if all_there else 1
+
+
+async def _announce_directories(admin: Admin, directories: Directories, rate: int | None) -> list[BrokerId]:
+    """Tell brokers where replicas shall be, before they get them; gives the brokers that were throttled for it."""
+    slowed = sorted({replica.broker for replica in directories}) if rate is not None and rate >= 0 else []
+    if slowed:
+        await set_directory_rate(admin, slowed, rate or 0)
+    await announce(admin, directories)
+    return slowed
+
+
+async def _follow_directories(admin: Admin, directories: Directories, slowed: list[BrokerId]) -> bool:
+    """Wait until replicas move no more between directories, and say which are not where they shall be."""
+    states = await follow_directories(admin, directories)
+    if slowed:
+        await clear_directory_rate(admin, slowed)
+    lost = sorted(replica for replica, state in states.items() if state is not MoveState.DONE)
+    for replica in lost:
+        click.echo(f"{replica} is not in {directories[replica]}: {states[replica].value}", err=True)
+    return not lost
 
 
 async def _checked(

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ottla.commands.directory_moves import Replica
 from ottla.commands.failure import CommandError
 from ottla.commands.json_input import read_list, read_partitions
 from ottla.placement import Replicas
@@ -17,8 +18,7 @@ def read_targets(path: Path) -> dict[TopicPartition, Replicas]:
     """Read where the replicas of partitions shall be.
 
     Raises:
-        CommandError: the file is not of this form, names a broker twice for a partition, or asks for log
-            directories, which replicas here are not moved between.
+        CommandError: the file is not of this form, or names a broker twice for a partition.
     """
     targets = {}
     for partition, entry in read_partitions(path, "replicas"):
@@ -31,13 +31,38 @@ def read_targets(path: Path) -> dict[TopicPartition, Replicas]:
             raise CommandError(f"{path}: the replicas of {partition} are no list of broker ids")
         if len(set(replicas)) < len(replicas):
             raise CommandError(f"{path}: a broker stands twice in the replicas of {partition}: {replicas}")
-        directories = entry.get("log_dirs")
-        if directories is not None and any(each != _ANY_DIRECTORY for each in directories):
-            raise CommandError(
-                f"{path}: {partition} names log directories; replicas cannot be moved between them"
-            )
         targets[partition] = tuple(map(BrokerId, replicas))
     return targets
+
+
+def read_directories(path: Path) -> dict[Replica, str]:
+    """Read which log directories replicas shall be in; those that may be in any are left out.
+
+    Raises:
+        CommandError: the file is not of this form, or the directories of a partition are not one for each replica.
+    """
+    targets = read_targets(path)
+    wanted: dict[Replica, str] = {}
+    for partition, entry in read_partitions(path, "replicas"):
+        directories = entry.get("log_dirs")
+        if directories is None:
+            continue
+        replicas = targets[partition]
+        if (
+            not isinstance(directories, list)
+            or len(directories) != len(replicas)
+            or not all(isinstance(each, str) for each in directories)
+        ):
+            raise CommandError(
+                f"{path}: the log directories of {partition} are not one for each of its {len(replicas)} replicas"
+            )
+        for broker, directory in zip(replicas, directories, strict=True):
+            if directory == _ANY_DIRECTORY:
+                continue
+            if not directory.startswith("/"):
+                raise CommandError(f"{path}: {partition} names {directory!r}, which is no absolute path")
+            wanted[Replica(partition, broker)] = directory
+    return wanted
 
 
 def read_topics_to_move(path: Path) -> list[str]:

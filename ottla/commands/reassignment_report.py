@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from ottla.commands.console import new_table, numbers, open_console
+from ottla.commands.directory_moves import MoveState, Replica
 from ottla.commands.log_dirs import size_text
 from ottla.commands.reassignment_progress import Progress
 from ottla.placement import Plan
@@ -51,6 +52,39 @@ def show_plan(plan: Plan, sizes: Mapping[TopicPartition, int]) -> None:
         f"\n{len(plan.after)} partitions change, {plan.copies} replicas are copied: "
         f"{size_text(plan.copied_bytes(sizes))}"
     )
+
+
+def show_directories(moves: Mapping[Replica, MoveState], wanted: Mapping[Replica, str]) -> None:
+    """Print which replicas are in their log directories."""
+    if not moves:
+        return
+    table = new_table("Topic", "Partition", "Broker", "Directory", "State")
+    for replica, state in sorted(moves.items(), key=lambda item: item[0]):
+        colour = {MoveState.DONE: "green", MoveState.MOVING: "yellow"}.get(state, "red")
+        table.add_row(
+            replica.partition.topic,
+            str(replica.partition.partition),
+            str(replica.broker),
+            wanted[replica],
+            f"[{colour}]{state.value}[/{colour}]",
+        )
+    open_console().print(table)
+
+
+def directory_rows(
+    moves: Mapping[Replica, MoveState], wanted: Mapping[Replica, str]
+) -> list[dict[str, object]]:
+    """Give the same for programs."""
+    return [
+        {
+            "topic": replica.partition.topic,
+            "partition": replica.partition.partition,
+            "broker": replica.broker,
+            "directory": wanted[replica],
+            "state": state.value,
+        }
+        for replica, state in sorted(moves.items(), key=lambda item: item[0])
+    ]
 
 
 def _change(before: int, after: int) -> str:
