@@ -8,13 +8,14 @@ from ottla.admin.configs import ConfigsAdmin
 from ottla.admin.groups import GroupsAdmin
 from ottla.admin.logs import LogsAdmin
 from ottla.admin.moves import MovesAdmin
+from ottla.admin.replicas import ReplicasAdmin
 from ottla.admin.topics import TopicsAdmin
 from ottla.connection import parse_addresses
 
 REQUEST_TIMEOUT_S: Final = 30.0
 
 
-class Admin(TopicsAdmin, ConfigsAdmin, MovesAdmin, LogsAdmin, GroupsAdmin):
+class Admin(TopicsAdmin, ConfigsAdmin, MovesAdmin, LogsAdmin, ReplicasAdmin, GroupsAdmin):
     """Asks a cluster about its topics, brokers, logs and groups, and changes them. Made by `open_admin`.
 
     Each call raises `ApiError` where the cluster refuses, `ConnectError` where it cannot be reached in time,

@@ -28,6 +28,10 @@ _COMMANDS: Final = {
     "delete-records": ("ottla.commands.delete_records", "Delete the first records of partitions."),
     "log-dirs": ("ottla.commands.log_dirs", "Show what replicas take on the brokers' disks."),
     "dump-log": ("ottla.commands.dump_log", "Print what is in the files of a log."),
+    "verify-replicas": (
+        "ottla.commands.verify_replicas",
+        "Compare the replicas of partitions, byte by byte.",
+    ),
     "broker-api-versions": ("ottla.commands.broker_api_versions", "Show what each broker serves."),
     "cluster": ("ottla.commands.cluster", "Describe a cluster and its controller, by its public protocol."),
     "probe": ("ottla.commands.probe", "Send records through a cluster, time each step, count losses."),

@@ -14,6 +14,7 @@ from ottla.testing.replica_files import replica_directory, replica_records
 from storage.checkpoints import OffsetCheckpoint
 from storage.disk import RealDisk
 from tests.integration.operations.operating import BROKERS, Operator
+from tests.integration.operations.test_verify_replicas import verify
 from tests.patience import until
 from wire import types
 
@@ -146,6 +147,7 @@ def test_the_last_value_of_each_key_is_left_on_every_replica(
     assert consume(cluster, "compacted") == expected
     cluster.wait(lambda seen: not any(d["cleaner"]["cleaning"] for d in seen.descriptions.values()))
     until(lambda: not any(workers_of(cluster.broker(broker)["pid"]) for broker in BROKERS))
+    assert verify(cluster, "compacted")[0] == 0
     directory = replica_directory(logs_of(cluster, 0), types.TopicPartition("compacted", 0))
     files = ",".join(str(path) for path in sorted([*directory.glob("*.log"), *directory.glob("*index")]))
     dumped = subprocess.run(
