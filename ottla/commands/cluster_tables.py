@@ -35,7 +35,7 @@ def render(view: "ClusterView", *, partitions_max: int | None) -> "RenderableTyp
             parts.append(Text(f"... and {hidden} partitions more", style="dim"))
     parts.append(Text(""))
     for line in (f"ZooKeeper {view.state.zookeeper}", f"bootstrap servers {view.state.bootstrap_servers}"):
-        parts.append(Text(line, no_wrap=True, overflow="ignore"))
+        parts.append(Text(line, no_wrap=True, overflow="ellipsis"))
     return Group(*parts)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from ottla.commands.cluster_directory import BrokerRecord, ClusterState
+from ottla.commands.interruption import held_back, let_through
 from ottla.processes import wait_exit
 from ottla.zookeeper_server import stop_process
 from storage.clock import SystemClock
@@ -78,6 +79,21 @@ def stop_everything(state: ClusterState, timeout_s: float = STOP_TIMEOUT_S) -> C
         stop_process(state.zookeeper_pid, timeout_s)
     stopped = state.with_brokers(broker.stopped() for broker in state.brokers)
     return replace(stopped, zookeeper_pid=None)
+
+
+def stop_or_kill(state: ClusterState) -> tuple[ClusterState, bool]:
+    """Stop all brokers, then our ZooKeeper, where Ctrl-C is held back: one that comes now kills the brokers.
+
+    Returns:
+        The state without processes, and whether Ctrl-C came.
+    """
+    try:
+        with let_through():
+            return stop_everything(state), False
+    except KeyboardInterrupt:
+        with held_back():
+            kill_brokers(state.brokers)
+            return stop_everything(state), True
 
 
 def _wait_gone(brokers: Sequence[BrokerRecord]) -> None:

@@ -162,8 +162,9 @@ def _bring_up(
     """Start what was planned, and wait until it is healthy. What was started is stopped again if it is not."""
     from ottla.commands.broker_files import broker_properties, write_properties
     from ottla.commands.health import wait_healthy
+    from ottla.commands.interruption import held_back
     from ottla.commands.launcher import LaunchError
-    from ottla.commands.stopping import stop_everything
+    from ottla.commands.stopping import stop_or_kill
     from ottla.zookeeper_server import ZooKeeperStartError
     from storage.clock import SystemClock
 
@@ -182,9 +183,11 @@ def _bring_up(
             else:
                 server.wait_serving()
                 server.detach()
-            plan = plan.with_brokers(launcher.launch(plan.brokers))
-            directory.write(plan)
+            with held_back():  # between a broker's start and the note of its pid, nobody could stop it
+                plan = plan.with_brokers(launcher.launch(plan.brokers))
+                directory.write(plan)
             wait_healthy(plan.brokers, SystemClock())
         except BaseException:
-            directory.write(stop_everything(plan))
+            with held_back():
+                directory.write(stop_or_kill(plan)[0])
             raise

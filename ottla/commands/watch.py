@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ottla.commands.cluster_view import ClusterView, observe
-from ottla.commands.stopping import kill_brokers, stop_everything
+from ottla.commands.interruption import STOPS, held_back
+from ottla.commands.stopping import stop_or_kill
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from ottla.commands.cluster_directory import ClusterDirectory
 
 _REFRESH_S: Final = 0.5
-_OTHER_LINES: Final = 12
-"""Lines of the terminal that are not the partitions' rows."""
+_OTHER_LINES: Final = 8
+"""Lines of the terminal that are not the brokers' and the partitions' rows."""
 
 
 def watch_until_interrupted(directory: "ClusterDirectory") -> None:
@@ -23,33 +24,35 @@ def watch_until_interrupted(directory: "ClusterDirectory") -> None:
     from ottla.commands.console import open_console
 
     console = open_console()
-    # Blocked, so that they are waited for, with the next look as the time-out.
-    stops = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-    signal.pthread_sigmask(signal.SIG_BLOCK, stops)
-    try:
+    # Held back, so that Ctrl-C is waited for, with the next look as the time-out.
+    with held_back():
         show = _show_table if console.is_terminal else _show_lines
-        show(console, directory, stops)
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, stops)
-    _stop(console, directory)
+        show(console, directory)
+        _stop(console, directory)
 
 
-def _show_table(console: "Console", directory: "ClusterDirectory", stops: set[signal.Signals]) -> None:
+def _show_table(console: "Console", directory: "ClusterDirectory") -> None:
     from rich.live import Live
 
     from ottla.commands.cluster_tables import render
 
+    state = directory.require()
+    line = f"bootstrap servers {state.bootstrap_servers}"
+    if len(line) > console.width or len(state.brokers) + _OTHER_LINES > console.height:
+        # The table cuts what does not fit; this line is to be pasted whole.
+        console.print(line, soft_wrap=True)
     with Live(console=console, auto_refresh=False, transient=False) as live:
         while True:
             view = observe(directory.require())
             if _is_over(view):
                 return
-            live.update(render(view, partitions_max=max(1, console.height - _OTHER_LINES)), refresh=True)
-            if signal.sigtimedwait(stops, _REFRESH_S) is not None:
+            rows = console.height - _OTHER_LINES - len(view.brokers)
+            live.update(render(view, partitions_max=max(1, rows)), refresh=True)
+            if signal.sigtimedwait(STOPS, _REFRESH_S) is not None:
                 return
 
 
-def _show_lines(console: "Console", directory: "ClusterDirectory", stops: set[signal.Signals]) -> None:
+def _show_lines(console: "Console", directory: "ClusterDirectory") -> None:
     """Print a line for each thing that changes."""
     view = observe(directory.require())
     console.print(f"bootstrap servers: {view.state.bootstrap_servers}")
@@ -64,7 +67,7 @@ def _show_lines(console: "Console", directory: "ClusterDirectory", stops: set[si
             if shown.get(what) != value:
                 console.print(f"{what} is {value}")
         shown = facts
-        if signal.sigtimedwait(stops, _REFRESH_S) is not None:
+        if signal.sigtimedwait(STOPS, _REFRESH_S) is not None:
             return
         view = observe(directory.require())
 
@@ -79,9 +82,7 @@ def _stop(console: "Console", directory: "ClusterDirectory") -> None:
         state = directory.require()
         if any(broker.is_running for broker in state.brokers) or state.zookeeper_is_running:
             console.print("Stopping; Ctrl-C again kills the brokers.")
-        try:
-            directory.write(stop_everything(state))
-        except KeyboardInterrupt:
-            kill_brokers(state.brokers)
-            directory.write(stop_everything(state))
-            raise click.Abort from None
+        state, was_hurried = stop_or_kill(state)
+        directory.write(state)
+        if was_hurried:
+            raise click.Abort

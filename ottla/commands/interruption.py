@@ -1,0 +1,28 @@
+"""Ctrl-C and its like (SIGTERM, SIGHUP), held back where they would leave processes behind."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+STOPS: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Hold Ctrl-C back inside; one that came meanwhile raises KeyboardInterrupt on leaving."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def let_through() -> Iterator[None]:
+    """Let Ctrl-C interrupt what stands inside, where around it is `held_back`; it is again on leaving."""
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
