@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from kazoo.client import KazooClient, TransactionRequest
+from kazoo.exceptions import ConnectionDropped
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import Connect, Create
 from kazoo.protocol.states import KazooState, ZnodeStat
@@ -20,10 +21,35 @@ _RETRY_DELAY_S_MAX: Final = 1.0
 _RETRY_JITTER: Final = 0.25
 
 
-class _TimeoutNotingConnection(ConnectionHandler):  # type: ignore[misc]
-    """Kazoo's connection, which notes the session timeout that ZooKeeper granted: kazoo uses and forgets it."""
+class _Connection(ConnectionHandler):  # type: ignore[misc]
+    """Kazoo's connection, with two differences.
+
+    It notes the session timeout that ZooKeeper granted: kazoo uses and forgets it. And it tries the socket before it
+    asks whether the socket is ready, which is half of the system calls of a thousand small answers.
+    """
 
     granted_ms = 0
+
+    def _read(self, length: int, timeout: float) -> bytes:
+        with self._socket_error_handling():
+            try:
+                begin: bytes = self._socket.recv(length)
+            except BlockingIOError:
+                begin = b""
+            else:
+                if not begin:
+                    raise ConnectionDropped("socket connection broken")
+        rest: bytes = super()._read(length - len(begin), timeout) if len(begin) < length else b""
+        return begin + rest
+
+    def _write(self, msg: bytes, timeout: float) -> None:
+        with self._socket_error_handling():
+            try:
+                sent = self._socket.send(msg)
+            except BlockingIOError:
+                sent = 0
+        if sent < len(msg):
+            super()._write(msg[sent:], timeout)
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         answer = super()._invoke(timeout, request, xid)
@@ -50,9 +76,7 @@ class KazooSession:
             ),
         )
         # The attribute is kazoo's own; there is no public way to hand a connection in.
-        self._connection = _TimeoutNotingConnection(
-            self.client, self.client._conn_retry.copy(), logger=self.client.logger
-        )
+        self._connection = _Connection(self.client, self.client._conn_retry.copy(), logger=self.client.logger)
         self.client._connection = self._connection
         self.client.add_listener(on_state)
 
