@@ -109,6 +109,10 @@ def as_text(kind: str, values: Mapping[str, Any]) -> str:
         return str(values["text"])
     if kind == "picture":
         return f"picture: {values['path']}"
+    if kind == "result":
+        # A job that reports more than counts has shown it as tables.
+        counts = {name: count for name, count in values.items() if isinstance(count, int)}
+        return f"done: {counts_text(counts)}" if values and len(counts) == len(values) else ""
     return ""
 
 
@@ -121,10 +125,13 @@ def progress_line(values: Mapping[str, Any]) -> str:
     ]
     if values.get("lag") is not None:
         parts.append(f"lag {values['lag']:,}")
-    parts += [
-        f"{count:,} {name.replace('_', ' ')}" for name, count in values.get("counts", {}).items() if count
-    ]
+    parts += [counts_text({name: count}) for name, count in values.get("counts", {}).items() if count]
     return "  ".join(parts)
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """Write counts with what they count."""
+    return "  ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items())
 
 
 def table_text(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

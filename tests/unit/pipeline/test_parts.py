@@ -78,7 +78,8 @@ def test_messages_for_people() -> None:
     }
     assert as_text("progress", values) == "table: batch 3  12,345 rows  1,000 rows/s  lag 7  2 dead letters"
     assert as_text("failed", {"text": "why"}) == "Error: why"
-    assert as_text("result", {"rows": 1}) == ""
+    assert as_text("result", {"rows": 1000, "dead_letters": 0}) == "done: 1,000 rows  0 dead letters"
+    assert as_text("result", {"sides": {}}) == ""
     assert (
         table_text("t", ["name", "n"], [["a", 1000], ["bb", None]])
         == "t\nname      n\na     1,000\nbb        -"
