@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import group_loads, loads
+from bench import cleaning_load, group_loads, loads
 from bench.systems import ApacheKafka, Ottla, System, kafka_libs
 
 Measured = Iterator[tuple[str, loads.Figures]]
@@ -75,6 +75,10 @@ def _groups(system: System, scale: float) -> Measured:
     yield f"coordinator with {offsets:,} offsets", group_loads.takeover(system, offsets)
 
 
+def _cleaning(system: System, scale: float) -> Measured:
+    yield from cleaning_load.cleaning(system, scale)
+
+
 def _controller_failover(system: System) -> loads.Figures:
     from confluent_kafka.admin import AdminClient
 
@@ -93,6 +97,7 @@ LOADS: dict[str, tuple[int, Callable[[System, float], Measured]]] = {
     "failover": (3, _failover),
     "partitions": (3, _many_partitions),
     "groups": (3, _groups),
+    "cleaning": (1, _cleaning),
 }
 
 

@@ -1,5 +1,6 @@
 """The systems under measurement: a cluster of Ottla, and one of Apache Kafka on the same kind of ZooKeeper."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -39,6 +40,10 @@ class System(Protocol):
 
     def stop(self) -> None:
         """End everything, data included."""
+        ...
+
+    def log_bytes(self, topic: str) -> int:
+        """Give the bytes of a topic's segments on all brokers."""
         ...
 
 
@@ -89,6 +94,9 @@ class Ottla:
     def start(self, broker_id: int) -> None:
         started = [self._command, "start", "--data", str(self._data / "data"), str(broker_id)]
         subprocess.run(started, check=True, stdout=subprocess.DEVNULL)
+
+    def log_bytes(self, topic: str) -> int:
+        return _log_bytes(self._data, topic)
 
     def stop(self) -> None:
         stopped = [self._command, "stop", "--data", str(self._data / "data")]
@@ -152,11 +160,22 @@ class ApacheKafka:
         time.sleep(SESSION_TIMEOUT_MS / 1000)  # noqa: TID251  # nothing tells when that has ended
         self._processes[1 + broker_id] = self._start(*self._brokers[broker_id])
 
+    def log_bytes(self, topic: str) -> int:
+        return _log_bytes(self._data, topic)
+
     def stop(self) -> None:
         for process in reversed(self._processes):
             process.kill()
             process.wait()
         shutil.rmtree(self._data, ignore_errors=True)
+
+
+def _log_bytes(data: Path, topic: str) -> int:
+    size = 0
+    for path in data.glob(f"**/{topic}-*/*.log"):
+        with contextlib.suppress(FileNotFoundError):
+            size += path.stat().st_size
+    return size
 
 
 def kafka_libs() -> Path | None:
