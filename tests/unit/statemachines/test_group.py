@@ -16,21 +16,27 @@ from cluster.statemachines.group import (
 )
 from cluster.statemachines.group_effects import (
     AnswerJoin,
-    AnswerSync,
     AwaitJoins,
-    Effect,
     StoreAssignment,
     StoreEmptyGroup,
     StoreStaticMember,
     WatchMember,
 )
-from cluster.statemachines.group_join import Join
 from cluster.statemachines.transition import IllegalTransition
+from tests.unit.statemachines.group_steps import (
+    DELAY_MS,
+    NOW,
+    answers,
+    in_state,
+    join,
+    only,
+    request,
+    stable,
+    sync,
+)
 from wire.errors import Error
-from wire.types import Generation, WallMs
+from wire.types import Generation
 
-NOW = WallMs(1_000)
-DELAY_MS = 3_000
 EVENTS = (RebalanceStarted, GenerationFormed, GroupEmptied, AssignmentStored, GroupRemoved)
 
 
@@ -45,73 +51,6 @@ def test_every_pair_is_in_the_table_or_refused_without_a_change(state, event) ->
         group.apply(event(), NOW)
     assert group.state is state
     assert group.state_since is None
-
-
-def request(member: str = "", *, token: object = None, instance: str | None = None, **changes) -> Join:
-    fields = {
-        "token": token if token is not None else f"join-{member}",
-        "member_id": member,
-        "new_member_id": changes.pop("new", "fresh"),
-        "instance_id": instance,
-        "client_id": "client",
-        "client_host": "/127.0.0.1",
-        "rebalance_timeout_ms": 60_000,
-        "session_timeout_ms": 10_000,
-        "protocol_type": "consumer",
-        "protocols": (("range", b"sub"),),
-    }
-    return Join(**(fields | changes))
-
-
-def join(group: Group, asked: Join, max_size: int = 1_000) -> list[Effect]:
-    return group_join.join(group, asked, NOW, max_size=max_size, initial_delay_ms=DELAY_MS)
-
-
-def answers(effects: list[Effect]) -> dict[object, Error]:
-    return {e.token: e.answer.error for e in effects if isinstance(e, AnswerJoin | AnswerSync)}
-
-
-def only(effects: list[Effect], kind: type) -> Effect:
-    found = [e for e in effects if isinstance(e, kind)]
-    assert len(found) == 1, effects
-    return found[0]
-
-
-def stable(*members: str, instances: bool = False) -> Group:
-    """A stable group of these members, the first its leader."""
-    group = Group("g")
-    for member in members:
-        asked = request(new=member, token=f"join-{member}", instance=f"i-{member}" if instances else None)
-        effects = join(group, asked)
-        if not instances:
-            assert answers(effects) == {f"join-{member}": Error.MEMBER_ID_REQUIRED}
-            join(group, request(member))
-    formed = group_rebalance.joins_timed_out(group, NOW, DELAY_MS)
-    while group.state is GroupState.PREPARING_REBALANCE:
-        formed = group_rebalance.joins_timed_out(group, NOW, DELAY_MS)
-    assert answers(formed) == {f"join-{m}": Error.NONE for m in members}
-    for member in members:
-        effects = sync(group, member)
-    stored = only(sync(group, members[0]), StoreAssignment)
-    effects = group_rebalance.assignment_stored(group, stored, Error.NONE, NOW, DELAY_MS)
-    assert group.state is GroupState.STABLE
-    assert set(answers(effects).values()) == {Error.NONE}
-    return group
-
-
-def sync(
-    group: Group, member: str, instance: str | None = None, generation: int | None = None
-) -> list[Effect]:
-    return group_requests.sync(
-        group,
-        token=f"sync-{member}",
-        member_id=member,
-        instance_id=instance,
-        generation=Generation(group.generation if generation is None else generation),
-        protocol_type="consumer",
-        protocol_name="range",
-        assignments={m: f"part of {m}".encode() for m in group.members},
-    )
 
 
 def test_the_first_rebalance_waits_for_more_members_and_longer_when_some_came() -> None:
@@ -268,21 +207,6 @@ def test_joins_that_are_refused(changes, error) -> None:
     asked = request(changes.pop("member"), token="t", **changes)
     assert answers(join(group, asked)) == {"t": error}
     assert group.state is GroupState.STABLE
-
-
-def in_state(state: GroupState) -> Group:
-    group = stable("a", "b")
-    if state is GroupState.PREPARING_REBALANCE:
-        join(group, request("a"))
-    elif state is GroupState.COMPLETING_REBALANCE:
-        join(group, request("a"))
-        join(group, request("b"))
-    elif state is GroupState.EMPTY:
-        group = Group("g")
-    elif state is GroupState.DEAD:
-        group_requests.remove_group(group, NOW, Error.NOT_COORDINATOR)
-    assert group.state is state
-    return group
 
 
 @pytest.mark.parametrize(
