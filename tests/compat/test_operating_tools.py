@@ -1,4 +1,4 @@
-"""What operators do with Apache Kafka's own tools, all of them in one virtual machine, each test on a topic of its own."""
+"""What operators do with Apache Kafka's own tools: all in one virtual machine, each test on a topic of its own."""
 
 import json
 import subprocess
