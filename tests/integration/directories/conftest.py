@@ -1,0 +1,25 @@
+"""One cluster for the tests of log directories, in the order in which they wear its disks out."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.directories.disk_cluster import DiskCluster
+from tests.integration.operations.operating import Operator
+
+
+@pytest.fixture(scope="package")
+def disks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DiskCluster]:
+    """Three brokers with two disks each."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    with DiskCluster(tmp_path_factory.mktemp("disks")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def operator(disks: DiskCluster, tmp_path: Path) -> Operator:
+    """Somebody who types commands."""
+    return Operator(disks, tmp_path)
