@@ -2,13 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pipeline.kafka_access import KafkaAccess
 from pipeline.options import about
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+# Java's admin client, asked for offsets while a leader dies, may wait for that very broker until its call times out:
+# for a minute by default. Spark asks again, so a short wait costs nothing.
+_CALL_TIMEOUTS: Final = {"kafka.request.timeout.ms": "15000", "kafka.default.api.timeout.ms": "15000"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +46,10 @@ def read_stream(
     offsets_per_batch: int | None = None,
 ) -> "DataFrame":
     """Give the records of topics as a stream: key, value, headers, topic, partition, offset, timestamp(Type)."""
+    given = access.spark_options()
     options = {
-        **access.spark_options(),
+        **({} if _CALL_TIMEOUTS.keys() & given.keys() else _CALL_TIMEOUTS),
+        **given,
         "startingOffsets": starting_offsets,
         "failOnDataLoss": str(fail_on_data_loss).lower(),
         "includeHeaders": "true",
