@@ -3,8 +3,9 @@
 #   docker build --file deploy/spark.Dockerfile --tag ottla-spark .
 #
 # BASE is any image with Python 3.11 or later and its venv module, JAVA_IMAGE any of its kind of Linux that has a Java 17
-# runtime in /opt/java/openjdk, as Eclipse's have. Wheels in deploy/wheelhouse-spark are taken before PyPI's and jars there before Maven Central's;
-# with PIP_NO_INDEX=1 no others are: `deploy/local-images --spark` fills it where a build has no network.
+# runtime in /opt/java/openjdk, as Eclipse's have. Wheels in deploy/wheelhouse-spark are taken before PyPI's and jars there
+# before Maven Central's; with PIP_NO_INDEX=1 no other wheels are: `deploy/local-images --spark` fills it where a build has
+# no network.
 
 ARG BASE=python:3.12-slim
 ARG JAVA_IMAGE=eclipse-temurin:17-jre
