@@ -148,7 +148,11 @@ class Segments:
             if disk.exists(path):
                 _log.warning("a new segment takes the place of %s, which is removed", path)
                 disk.remove(path)
-        return self.open_segment(base_offset, new=True)
+        segment = self.open_segment(base_offset, new=True)
+        if self.config.preallocate:
+            # Zeroes behind the last batch: sealing cuts them off, and after a crash recovery does.
+            segment.file.truncate(self.config.segment_bytes)
+        return segment
 
     def open_segment(self, base_offset: Offset, *, new: bool = False) -> Segment:
         """Open a segment's files, or make them.

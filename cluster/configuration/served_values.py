@@ -52,6 +52,7 @@ class ServedValues:
     log_index_interval_bytes: int
     log_index_size_max_bytes: int
     log_segment_delete_delay_ms: int
+    log_preallocate: bool
     log_flush_interval_messages: int
     log_flush_interval_ms: int
     log_flush_scheduler_interval_ms: int

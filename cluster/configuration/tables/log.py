@@ -78,8 +78,7 @@ log.segment.delete.delay.ms | long | 60000 | high | cluster-wide
     valid: 0..
     How long the files of a deleted segment stay before they are removed.
 log.preallocate | boolean | false | medium | cluster-wide
-    without effect
-    Whether a segment's file is given its full size when it is created; here files grow as they are written.
+    Whether a segment's file is given its full size when it is created, and cut to what it holds when it is finished.
 log.flush.interval.messages | long | 9223372036854775807 | high | cluster-wide
     valid: 1..
     How many records may be appended to a partition before it is flushed to disk.

@@ -77,8 +77,7 @@ min.insync.replicas | int | 1 | medium | cluster-wide
     valid: 1..
     How many replicas must be in sync for a write with acks=all to be accepted.
 preallocate | boolean | false | medium | cluster-wide
-    without effect
-    Whether a segment's file is given its full size when it is created; here files grow as they are written.
+    Whether a segment's file is given its full size when it is created, and cut to what it holds when it is finished.
 remote.log.copy.disable | boolean | false | medium | cluster-wide
     without effect
     Whether copying to remote storage is stopped.

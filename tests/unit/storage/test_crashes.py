@@ -4,7 +4,7 @@ The model is the list of batches that the log should hold. What may come back af
 held at any moment since the last flush, and all of what was flushed then and not cut off since.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import hypothesis.strategies as st
@@ -91,7 +91,8 @@ class Model:
 class Machine:
     """Runs operations on a log and on the model, through crashes."""
 
-    def __init__(self, choose: Choose) -> None:
+    def __init__(self, choose: Choose, *, preallocate: bool = False) -> None:
+        self.config = replace(CONFIG, preallocate=preallocate)
         self.choose = choose
         self.disk = simulated()
         self.clock = TestClock()
@@ -101,7 +102,7 @@ class Machine:
         self.open()
 
     def open(self) -> None:
-        self.store = open_store(self.disk, self.clock, CONFIG)
+        self.store = open_store(self.disk, self.clock, self.config)
         self.log = self.store.create(PARTITION)
 
     def run(self, operation: str, number: int) -> None:
@@ -255,12 +256,15 @@ def stored(log: Log) -> list[bytes]:
 @given(
     rounds=st.lists(st.tuples(OPERATIONS, st.integers(1, 150)), min_size=1, max_size=3),
     chances=st.randoms(use_true_random=False),
+    preallocate=st.booleans(),
 )
-def test_a_crash_at_any_change(rounds: list[tuple[list[tuple[str, int]], int]], chances: "object") -> None:
+def test_a_crash_at_any_change(
+    rounds: list[tuple[list[tuple[str, int]], int]], chances: "object", preallocate: bool
+) -> None:
     def choose(n: int) -> int:
         return chances.randint(0, n)  # type: ignore[attr-defined, no-any-return]
 
-    machine = Machine(choose)
+    machine = Machine(choose, preallocate=preallocate)
     for operations, crash_at in rounds:
         machine.disk.crash_at(crash_at)
         try:
