@@ -7,19 +7,18 @@ synced stays.
 
 Faults are counted in changes, the calls that alter the disk: `crash_at` ends the program at the n-th by raising
 `SimulatedCrash`, which is no `Exception`, so that nothing handles it; `fail_at` makes the n-th fail with an `OSError`,
-a write perhaps half done.
+a write perhaps half done. Reads are counted by themselves: `fail_read_at`.
 """
 
 import errno
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
+from simulation.disk_nodes import Choose, Directory, Inode, Truncate, Write, surviving, total_bytes
 from storage.disk import DirectoryEntry, DirectoryLock, DiskFile, Space
 
-Choose = Callable[[int], int]
-"""Given n, a number from 0 to n: where the test's source of chance decides."""
+__all__ = ["Choose", "SimulatedCrash", "SimulatedDisk", "SimulatedFile"]
 
 _CAPACITY: Final = 1 << 40
 
@@ -28,88 +27,12 @@ class SimulatedCrash(BaseException):
     """The program ended here; `SimulatedDisk.crash` gives what is left."""
 
 
-@dataclass(slots=True)
-class _Write:
-    position: int
-    data: bytes
-
-
-@dataclass(slots=True)
-class _Truncate:
-    size: int
-
-
-class _Inode:
-    """A file's bytes: as they are, as they were synced, and what happened between."""
-
-    __slots__ = ("data", "modified_ms", "pending", "synced")
-
-    def __init__(self, modified_ms: int) -> None:
-        self.data = bytearray()
-        self.synced = b""
-        self.pending: list[_Write | _Truncate] = []
-        self.modified_ms = modified_ms
-
-    def apply(self, change: _Write | _Truncate) -> None:
-        self.pending.append(change)
-        _apply(self.data, change)
-
-    def sync(self) -> None:
-        self.synced = bytes(self.data)
-        self.pending.clear()
-
-    def after_crash(self, choose: Choose) -> bytes:
-        data = bytearray(self.synced)
-        for change in self.pending:
-            match change:
-                case _Write(position, written):
-                    match choose(2):
-                        case 0:
-                            _apply(data, change)
-                        case 1:
-                            kept = choose(len(written))
-                            _apply(data, _Write(position, written[:kept]))
-                case _Truncate():
-                    if choose(1) == 0:
-                        _apply(data, change)
-        return bytes(data)
-
-
-def _apply(data: bytearray, change: _Write | _Truncate) -> None:
-    match change:
-        case _Write(position, written):
-            if len(data) < position and written:
-                data.extend(bytes(position - len(data)))
-            data[position : position + len(written)] = written
-        case _Truncate(size):
-            if size < len(data):
-                del data[size:]
-            else:
-                data.extend(bytes(size - len(data)))
-
-
-@dataclass(slots=True)
-class _Directory:
-    """A directory's names: as they are, as they were synced, and each state between."""
-
-    names: "dict[str, _Inode | _Directory]" = field(default_factory=dict)
-    synced: "dict[str, _Inode | _Directory]" = field(default_factory=dict)
-    history: "list[dict[str, _Inode | _Directory]]" = field(default_factory=list)
-
-    def changed(self) -> None:
-        self.history.append(dict(self.names))
-
-    def sync(self) -> None:
-        self.synced = dict(self.names)
-        self.history.clear()
-
-
 class SimulatedFile:
     """An open file of a simulated disk. Dead after a crash, as its process is."""
 
     __slots__ = ("_disk", "_generation", "_inode")
 
-    def __init__(self, disk: "SimulatedDisk", inode: _Inode) -> None:
+    def __init__(self, disk: "SimulatedDisk", inode: Inode) -> None:
         self._disk = disk
         self._inode = inode
         self._generation = disk.generation
@@ -121,6 +44,7 @@ class SimulatedFile:
     def pread(self, size: int, position: int) -> bytes:
         """Read bytes."""
         self._disk.check_alive(self._generation)
+        self._disk.note_read()
         if position < 0:
             raise OSError(errno.EINVAL, "a negative position")
         return bytes(self._inode.data[position : position + size])
@@ -130,9 +54,9 @@ class SimulatedFile:
         self._disk.check_alive(self._generation)
         kept = self._disk.before_write(len(data))
         if kept is not None:
-            self._inode.apply(_Write(position, bytes(data[:kept])))
+            self._inode.apply(Write(position, bytes(data[:kept])))
             self._disk.raise_fault()
-        self._inode.apply(_Write(position, bytes(data)))
+        self._inode.apply(Write(position, bytes(data)))
         self._inode.modified_ms = self._disk.now_ms()
 
     def size(self) -> int:
@@ -143,7 +67,7 @@ class SimulatedFile:
     def truncate(self, size: int) -> None:
         """Cut or extend."""
         self._disk.change(self._generation)
-        self._inode.apply(_Truncate(size))
+        self._inode.apply(Truncate(size))
         self._inode.modified_ms = self._disk.now_ms()
 
     def sync(self) -> None:
@@ -172,6 +96,7 @@ class SimulatedDisk:
 
     Attributes:
         changes: how many calls have altered it so far.
+        reads: how many calls have read from it.
         generation: how often it has crashed; files opened before are dead.
     """
 
@@ -184,12 +109,15 @@ class SimulatedDisk:
         """
         self.now_ms = now_ms
         self.changes = 0
+        self.reads = 0
         self.generation = 0
         self._choose = choose
-        self._root = _Directory()
+        self._root = Directory()
         self._locks: set[str] = set()
         self._crash_at: int | None = None
         self._fail_at: int | None = None
+        self._fail_once = False
+        self._fail_read_at: int | None = None
         self._fault: OSError | None = None
 
     # Faults
@@ -198,24 +126,30 @@ class SimulatedDisk:
         """End the program at a change, counted from now; None lets it live."""
         self._crash_at = None if change is None else self.changes + change
 
-    def fail_at(self, change: int | None, error: int = errno.EIO) -> None:
-        """Let a change, counted from now, fail, and all after it; None mends the disk."""
+    def fail_at(self, change: int | None, error: int = errno.EIO, *, once: bool = False) -> None:
+        """Let a change, counted from now, fail, and all after it unless `once`; None mends the disk."""
         self._fail_at = None if change is None else self.changes + change
+        self._fail_once = once
+        self._fault = OSError(error, os.strerror(error))
+
+    def fail_read_at(self, read: int | None, error: int = errno.EIO) -> None:
+        """Let a read, counted from now, fail, and all after it; None mends the disk."""
+        self._fail_read_at = None if read is None else self.reads + read
         self._fault = OSError(error, os.strerror(error))
 
     def crash(self, choose: Choose) -> None:
         """Lose power: keep what was synced, and of the rest what is chosen. The disk can be used again, without
         faults.
         """
-        self._root = _surviving(self._root, choose, {})
+        self._root = surviving(self._root, choose, {})
         self._locks.clear()
-        self._crash_at = self._fail_at = None
+        self._crash_at = self._fail_at = self._fail_read_at = None
         self.generation += 1
 
     def stop(self) -> None:
         """End the program, not the machine: everything written stays, files are closed and locks released."""
         self._locks.clear()
-        self._crash_at = self._fail_at = None
+        self._crash_at = self._fail_at = self._fail_read_at = None
         self.generation += 1
 
     def check_alive(self, generation: int) -> None:
@@ -236,6 +170,13 @@ class SimulatedDisk:
         if self._due():
             self.raise_fault()
 
+    def note_read(self) -> None:
+        """Count a read, and raise where it is to fail."""
+        self.reads += 1
+        if self._fail_read_at is not None and self.reads >= self._fail_read_at:
+            assert self._fault is not None
+            raise OSError(self._fault.errno, self._fault.strerror)
+
     def raise_fault(self) -> None:
         """Raise what the current change is to raise."""
         if self._crash_at is not None and self.changes >= self._crash_at:
@@ -245,7 +186,8 @@ class SimulatedDisk:
 
     def _due(self) -> bool:
         return (self._crash_at is not None and self.changes >= self._crash_at) or (
-            self._fail_at is not None and self.changes >= self._fail_at
+            self._fail_at is not None
+            and (self.changes == self._fail_at if self._fail_once else self.changes >= self._fail_at)
         )
 
     # Disk
@@ -258,14 +200,15 @@ class SimulatedDisk:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
             self.change()
-            node = parent.names[name] = _Inode(self.now_ms())
+            node = parent.names[name] = Inode(self.now_ms())
             parent.changed()
-        if isinstance(node, _Directory):
+        if isinstance(node, Directory):
             raise IsADirectoryError(errno.EISDIR, "a directory", path)
         return SimulatedFile(self, node)
 
     def read(self, path: str) -> bytes:
         """Read a whole file."""
+        self.note_read()
         return bytes(self._file(path).data)
 
     def write(self, path: str, data: bytes, *, sync: bool) -> None:
@@ -295,8 +238,9 @@ class SimulatedDisk:
 
     def list_directory(self, path: str) -> Sequence[DirectoryEntry]:
         """List a directory."""
+        self.note_read()
         return [
-            DirectoryEntry(name, isinstance(node, _Directory))
+            DirectoryEntry(name, isinstance(node, Directory))
             for name, node in self._directory(path).names.items()
         ]
 
@@ -320,9 +264,9 @@ class SimulatedDisk:
             node = at.names.get(part)
             if node is None:
                 self.change()
-                node = at.names[part] = _Directory()
+                node = at.names[part] = Directory()
                 at.changed()
-            if not isinstance(node, _Directory):
+            if not isinstance(node, Directory):
                 raise FileExistsError(errno.EEXIST, "a file", path)
             at = node
 
@@ -361,7 +305,7 @@ class SimulatedDisk:
     def space(self, path: str) -> Space:
         """Give the size of the disk."""
         self._node(path)
-        return Space(_CAPACITY, _CAPACITY - _total(self._root))
+        return Space(_CAPACITY, _CAPACITY - total_bytes(self._root))
 
     def _unlink(self, path: str) -> None:
         parent, name = self._parent(path)
@@ -370,55 +314,30 @@ class SimulatedDisk:
             del parent.names[name]
             parent.changed()
 
-    def _node(self, path: str) -> "_Inode | _Directory":
-        at: _Inode | _Directory = self._root
+    def _node(self, path: str) -> "Inode | Directory":
+        at: Inode | Directory = self._root
         for part in _parts(path):
-            if not isinstance(at, _Directory) or part not in at.names:
+            if not isinstance(at, Directory) or part not in at.names:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
             at = at.names[part]
         return at
 
-    def _directory(self, path: str) -> _Directory:
+    def _directory(self, path: str) -> Directory:
         node = self._node(path)
-        if not isinstance(node, _Directory):
+        if not isinstance(node, Directory):
             raise NotADirectoryError(errno.ENOTDIR, "a file", path)
         return node
 
-    def _file(self, path: str) -> _Inode:
+    def _file(self, path: str) -> Inode:
         node = self._node(path)
-        if isinstance(node, _Directory):
+        if isinstance(node, Directory):
             raise IsADirectoryError(errno.EISDIR, "a directory", path)
         return node
 
-    def _parent(self, path: str) -> tuple[_Directory, str]:
+    def _parent(self, path: str) -> tuple[Directory, str]:
         directory, _, name = path.rstrip("/").rpartition("/")
         return self._directory(directory), name
 
 
 def _parts(path: str) -> list[str]:
     return [part for part in path.split("/") if part]
-
-
-def _total(directory: _Directory) -> int:
-    return sum(
-        _total(node) if isinstance(node, _Directory) else len(node.data) for node in directory.names.values()
-    )
-
-
-def _surviving(directory: _Directory, choose: Choose, done: dict[int, _Inode]) -> _Directory:
-    states = [directory.synced, *directory.history]
-    # The first choice is that everything is there: a test that fails shrinks towards a crash that lost nothing.
-    kept = states[len(states) - 1 - choose(len(states) - 1)]
-    after = _Directory()
-    for name, node in kept.items():
-        if isinstance(node, _Directory):
-            after.names[name] = _surviving(node, choose, done)
-            continue
-        inode = done.get(id(node))
-        if inode is None:
-            inode = done[id(node)] = _Inode(node.modified_ms)
-            inode.synced = node.after_crash(choose)
-            inode.data = bytearray(inode.synced)
-        after.names[name] = inode
-    after.sync()
-    return after

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from storage.clock import Clock
     from storage.log import Log
     from storage.store import LogStore
+    from wire.file_range import FileRange
 
 logger = logging.getLogger(__name__)
 
@@ -151,10 +152,10 @@ class ReplicaMove:
             await trio.sleep(NOTHING_TO_READ_S)
             return
         if found.hot:
-            data: object = read_range(found)
+            data: object = _read(current, found)
         else:
             truncations = current.truncations
-            data = await around.offload(lambda: read_range(found))
+            data = await around.offload(lambda: _read(current, found))
             # The thread's end is waited for, whatever has happened meanwhile.
             if self.scope.cancel_called or self.partition.log is not current:
                 return
@@ -176,6 +177,18 @@ class ReplicaMove:
                 raise
             future.truncate_fully_and_start_at(Offset(error.first_offset), end)
             future.append_as_follower(data)
+
+
+def _read(log: "Log", found: "FileRange") -> bytes:
+    """Read a range of a log, in whatever thread.
+
+    Raises:
+        StorageError: the disk failed.
+    """
+    try:
+        return read_range(found)
+    except OSError as error:
+        raise log.home.fail(error, f"copying {log.topic_partition}") from error
 
 
 def common_end(current: "Log", future: "Log") -> Offset:

@@ -319,7 +319,10 @@ class Replicas:
         """
         log = self.leader_log(topic_partition)
         read = log.read(offset, max_bytes, upper_bound=log.log_end_offset, min_one_batch=True)
-        return b"" if read.file_range is None else read_range(read.file_range)
+        try:
+            return b"" if read.file_range is None else read_range(read.file_range)
+        except OSError as error:
+            raise log.home.fail(error, f"reading {topic_partition}") from error
 
     def leader_log(self, topic_partition: TopicPartition) -> "Log":
         """Give the log of a partition that this broker leads.

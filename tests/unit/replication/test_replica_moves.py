@@ -429,3 +429,15 @@ def test_a_full_disk_under_the_copy_leaves_the_log_alone(broker: FakeBroker) -> 
     assert future.home.is_offline
     assert not broker.store.directory(A).is_offline
     assert home_of(broker) == A
+
+
+def test_a_disk_that_cannot_be_read_fails_the_source(broker: FakeBroker) -> None:
+    broker.lead(isr=(1,), replicas=(1,))
+    broker.produce(5)
+    ask(broker, B)
+    broker.disk.fail_read_at(1)
+    run_moves(broker, idle)
+    broker.disk.fail_read_at(None)
+    assert broker.store.directory(A).is_offline
+    assert not broker.store.directory(B).is_offline
+    assert not len(broker.replicas.moves)
