@@ -1,6 +1,6 @@
 """Every setting that is known, by name, and what is made of a name that is not."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 from cluster.configuration.setting import Setting, read_table
@@ -37,9 +37,14 @@ def topic_settings() -> Mapping[str, Setting]:
     return {setting.name: setting for setting in read_table(topic.TABLE)}
 
 
-def nearest_name(name: str) -> str | None:
-    """Give the known broker setting that an unknown name is most like, or None where nothing is near."""
+def nearest_name(name: str, known: Iterable[str] | None = None) -> str | None:
+    """Give the known setting that an unknown name is most like, or None where nothing is near.
+
+    Args:
+        name: What is unknown.
+        known: The names that there are; those of brokers by default.
+    """
     from difflib import get_close_matches  # only where a name is wrong: it costs start-up time
 
-    matches = get_close_matches(name, broker_settings(), n=1, cutoff=0.75)
+    matches = get_close_matches(name, broker_settings() if known is None else known, n=1, cutoff=0.75)
     return matches[0] if matches else None

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 
-from cluster.configuration.catalogue import topic_settings
+from cluster.configuration.catalogue import nearest_name, topic_settings
 from cluster.configuration.errors import ConfigError
 from cluster.configuration.setting import Kind, Service
 from storage.log_config import LogConfig
@@ -21,7 +21,9 @@ def check_topic_config(values: Mapping[str, str]) -> None:
     for name, text in values.items():
         setting = topic_settings().get(name)
         if setting is None:
-            raise ConfigError(name, text, "the name of a topic setting")
+            near = nearest_name(name, topic_settings())
+            hint = f": did you mean {near}?" if near else ""
+            raise ConfigError(name, text, f"the name of a topic setting{hint}")
         value = setting.parse(text)
         if setting.service is Service.REFUSED and value != setting.default_value:
             raise ConfigError(name, text, f"{setting.default} ({setting.reason})")

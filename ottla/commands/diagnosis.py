@@ -189,7 +189,7 @@ class Doctor:
             addresses = await self._resolve(host, port)
         except OSError as error:
             text = f"the name {host!r} does not resolve ({error.strerror or error})"
-            diagnosis.wrong(subject, text, _advice(host, advertised_by))
+            diagnosis.wrong(subject, text, _advice(host, advertised_by, resolved=False))
             return None
         connection = None
         try:
@@ -249,8 +249,12 @@ class Doctor:
 _PORT_ADVICE: Final = "use the port of a broker's listener"
 
 
-def _advice(host: str, advertised_by: Broker | None, addresses: Iterable[str] = ()) -> str:
+def _advice(
+    host: str, advertised_by: Broker | None, addresses: Iterable[str] = (), *, resolved: bool = True
+) -> str:
     """Say what to change where an address does not work."""
+    if advertised_by is None and not resolved:
+        return "is the name right? It has to be known on this host: to its name servers, or in /etc/hosts"
     if advertised_by is None:
         return "is the broker running, and are its host and port right? Is a firewall between?"
     setting = f"advertised.listeners of broker {advertised_by.broker_id}"

@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from ottla.admin import Admin
     from ottla.commands.probe_client import ProbeClient
     from ottla.commands.probing import Latencies, Probe, ProbeResult
+    from wire.types import Offset
 
 TOPIC: Final = "ottla-probe"
 _REFRESH_S: Final = 0.5
+_LOOK_AGAIN_S: Final = 0.05
+_LEADERS_TIMEOUT_S: Final = 30.0
+"""How long leaders may take to be known before a probe begins."""
 _FACTOR: Final = 3
 
 
@@ -82,21 +86,13 @@ async def _probe(
     from ottla.commands.probe_client import ProbeClient
     from ottla.commands.probing import Probe
     from ottla.connection import parse_addresses
-    from wire.types import TopicPartition
 
     topic = options["topic"]
     if topic not in await admin.list_topics():
         # A partition of each broker's, so that all of them are probed.
         brokers = len((await admin.refresh()).brokers)
         await admin.create_topics([NewTopic(topic, brokers, min(_FACTOR, brokers))])
-    (described,) = await admin.describe_topics([topic])
-    partitions = [each.partition for each in described.partitions]
-    ends = await admin.list_offsets({TopicPartition(topic, each): -1 for each in partitions})
-    positions = {}
-    for partition, found in ends.items():
-        if isinstance(found, Exception):
-            raise found
-        positions[partition.partition] = found.offset
+    positions = await _wait_ends(admin, topic)
 
     def make_client() -> "ProbeClient":
         client = ProbeClient(parse_addresses(bootstrap_server), "ottla-probe", REQUEST_TIMEOUT_S)
@@ -105,7 +101,7 @@ async def _probe(
 
     probe = Probe(
         make_client,
-        partitions,
+        sorted(positions),
         positions,
         options["group"],
         options["interval_ms"] / 1000,
@@ -125,6 +121,42 @@ async def _probe(
             await probe.run(options["duration_s"] or math.inf)
         nursery.cancel_scope.cancel()
     return probe.result
+
+
+async def _wait_ends(admin: "Admin", topic: str) -> "dict[int, Offset]":
+    """Give where each partition ends: a topic that was just made, or whose leader just died, takes a moment.
+
+    Raises:
+        ApiError: what kept it from being known in time.
+    """
+    import trio
+
+    from ottla.admin import ApiError
+    from wire.errors import Error
+    from wire.types import TopicPartition
+
+    problem: ApiError | None = None
+    with trio.move_on_after(_LEADERS_TIMEOUT_S):
+        while problem is None or problem.error.retriable:
+            try:
+                (described,) = await admin.describe_topics([topic])
+                wanted = {TopicPartition(topic, each.partition): -1 for each in described.partitions}
+                ends = await admin.list_offsets(wanted)
+            except ApiError as error:
+                problem = error
+            else:
+                positions = {
+                    partition.partition: found.offset
+                    for partition, found in ends.items()
+                    if not isinstance(found, ApiError)
+                }
+                if len(positions) == len(ends) > 0:
+                    return positions
+                problem = next((each for each in ends.values() if isinstance(each, ApiError)), None)
+            await trio.sleep(_LOOK_AGAIN_S)
+    if problem is None:
+        raise ApiError(Error.REQUEST_TIMED_OUT, f"topic {topic!r} has no partitions yet")
+    raise problem
 
 
 async def _stop_on_signal(probe: "Probe") -> None:

@@ -48,6 +48,11 @@ async def plan(admin: Admin, options: Options) -> int:
     topics = await admin.describe_topics(None)
     before = replicas_of(topics)
     racks = await _racks(admin, aware=not options["disable_rack_aware"])
+    # A broker that is gone for good can be emptied, too; one that holds nothing and is not there is a slip.
+    there = set(racks).union(*before.values())
+    strangers = [broker for broker in options["remove_brokers"] or () if broker not in there]
+    if strangers:
+        raise CommandError(f"broker {', '.join(map(str, strangers))} is not alive, and holds no replica")
     if options["add_brokers"] is not None:
         made = placement.with_brokers(before, racks, list(map(BrokerId, options["add_brokers"])))
     elif options["remove_brokers"] is not None:

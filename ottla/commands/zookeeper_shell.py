@@ -93,7 +93,7 @@ def _run(client: "KazooClient", words: Sequence[str], *, as_json: bool) -> None:
     try:
         result = action(client, arguments)
     except NoNodeError:
-        raise CommandError("there is no such znode") from None
+        raise CommandError(f"there is no such znode: {' '.join(arguments)}") from None
     except BadVersionError:
         raise CommandError("the znode has another version") from None
     click.echo(json.dumps(result) if as_json else _text(result))
