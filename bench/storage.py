@@ -165,7 +165,7 @@ def compact(directory: Path, total: int) -> None:
             with Meter() as meter:
                 cleaning = cleaner.pick(CLOCK.wall_ms())
                 assert cleaning is not None
-                result = WorkerProcess().run(cleaning.job)
+                result = WorkerProcess().run(cleaning.job, lambda _: None)
                 assert result.error is None, result.error
                 assert cleaner.finish(cleaning, result)
             meter.report(f"compaction, {size} B, 1 of {KEPT} stays", before, records)

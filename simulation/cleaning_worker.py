@@ -1,7 +1,7 @@
 """Compaction on a simulated disk, which no other process can read: a worker that works at once."""
 
 from storage.compaction.cleaning import clean
-from storage.compaction.job import CleaningJob, CleaningResult
+from storage.compaction.job import CleaningJob, CleaningResult, OnGroup
 from storage.disk import Disk
 
 
@@ -15,9 +15,9 @@ class InlineWorker:
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
 
-    def run(self, job: CleaningJob) -> CleaningResult:
+    def run(self, job: CleaningJob, on_group: OnGroup) -> CleaningResult:
         """Run a job."""
-        return clean(job, self._disk)
+        return clean(job, self._disk, on_group)
 
     def kill(self) -> None:
         """Nothing runs that could be killed."""

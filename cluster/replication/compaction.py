@@ -7,6 +7,7 @@ by itself, or cannot clean its log, that log is noted, and the others are cleane
 
 import logging
 import sys
+from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -15,7 +16,7 @@ import trio
 
 from storage.compaction.cleaner import Cleaner, CleanerSettings, Cleaning
 from storage.compaction.dirt import Dirt
-from storage.compaction.job import CleaningJob, CleaningResult, WorkerFailedError
+from storage.compaction.job import CleanedGroup, CleaningJob, CleaningResult, OnGroup, WorkerFailedError
 
 if TYPE_CHECKING:
     from cluster.configuration.broker_config import BrokerConfig
@@ -36,8 +37,10 @@ _SETTINGS: Final = "log.cleaner."
 class CleaningWorker(Protocol):
     """Runs one job; `storage.compaction.worker_process.WorkerProcess` does it in a process."""
 
-    def run(self, job: CleaningJob) -> CleaningResult:
-        """Run a job to its end; blocks. Raises `WorkerFailedError` where there is no result."""
+    def run(self, job: CleaningJob, on_group: OnGroup) -> CleaningResult:
+        """Run a job to its end, telling of finished groups meanwhile; blocks. Raises `WorkerFailedError` where there
+        is no result.
+        """
         ...
 
     def kill(self) -> None:
@@ -157,11 +160,21 @@ class Compaction:
         """Have a worker clean a log, and take in what it made; gives whether the log is clean now."""
         worker = self._new_worker()
         outcome: CleaningResult | WorkerFailedError | None = None
+        finished: deque[CleanedGroup] = deque()
+        token = trio.lowlevel.current_trio_token()
+
+        def take_in_next() -> None:
+            if finished:
+                self.cleaner.take_in_group(cleaning, finished.popleft())
+
+        def note(group: CleanedGroup) -> None:
+            finished.append(group)
+            token.run_sync_soon(take_in_next)  # a turn of the loop for each: a swap is many file operations
 
         def run() -> None:
             nonlocal outcome
             try:
-                outcome = worker.run(cleaning.job)
+                outcome = worker.run(cleaning.job, note)
             except WorkerFailedError as error:
                 outcome = error
 
@@ -175,11 +188,14 @@ class Compaction:
             ended = True
         finally:
             if not ended:
+                finished.clear()
                 self.cleaner.discard(cleaning)
+        while finished:
+            take_in_next()
         if outcome is None or isinstance(outcome, WorkerFailedError):
             self.cleaner.worker_died(cleaning, str(outcome))
             return False
-        if not self.cleaner.take_in(cleaning, outcome):
+        if not self.cleaner.conclude(cleaning, outcome):
             return False
         if not await self._offload(partial(self.cleaner.sync_names, cleaning)):
             return False

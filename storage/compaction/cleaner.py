@@ -8,7 +8,8 @@ younger than `min.compaction.lag.ms`.
 A cleaning goes through these steps, of which `begin`, `sync_names` and `checkpoint` take syncs and may run in a
 thread, and the others are quick and for the broker's loop:
 
-    choose -> begin -> (a worker cleans) -> take_in -> sync_names -> confirm -> checkpoint -> release
+    choose -> begin -> (a worker cleans; take_in_group, again and again) -> conclude
+        -> sync_names -> confirm -> checkpoint -> release
 
 How far each log is clean stands in `cleaner-offset-checkpoint`. A log that cannot be cleaned is named once and left
 alone; one whose worker died, or that a full disk stopped, is tried again after a while.
@@ -22,7 +23,7 @@ from typing import Final, NamedTuple
 
 from storage import names
 from storage.compaction.dirt import Dirt, group_segments, measure
-from storage.compaction.job import CleaningJob, CleaningResult
+from storage.compaction.job import CleanedGroup, CleaningJob, CleaningResult
 from storage.errors import StorageError
 from storage.log import Log
 from storage.segment import Segment
@@ -60,12 +61,14 @@ class Cleaning(NamedTuple):
         job: for the worker.
         segments: that may be replaced, by base offset.
         truncations: how often the log's end had been cut off.
+        missed: the groups that could not be taken in, by their first base offsets.
     """
 
     log: Log
     job: CleaningJob
     segments: dict[int, Segment]
     truncations: int
+    missed: list[Offset]
 
 
 class Cleaner:
@@ -205,18 +208,19 @@ class Cleaner:
             memory=self.settings.memory,
             bytes_per_second=self.settings.bytes_per_second,
         )
-        return Cleaning(log, job, {segment.base_offset: segment for segment in segments}, log.truncations)
+        return Cleaning(log, job, {segment.base_offset: segment for segment in segments}, log.truncations, [])
 
     # Finishing
 
     def is_stale(self, cleaning: Cleaning) -> bool:
-        """Tell whether nothing that a worker makes of a log is of use any more: it was truncated or removed, its
-        directory is offline, or it is being copied to another one. A copy of old records must not miss the tombstones
-        of them.
+        """Tell whether nothing that a worker makes of a log is of use any more: it was truncated or removed, it is not
+        compacted any more, its directory is offline, or it is being copied to another one. A copy of old records must
+        not miss the tombstones of them.
         """
         log = cleaning.log
         return (
             self._store.get(log.topic_partition) is not log
+            or not log.config.compacts
             or log.home.is_offline
             or log.truncations != cleaning.truncations
             or self._store.future_log(log.topic_partition) is not None
@@ -237,32 +241,55 @@ class Cleaner:
         return done
 
     def take_in(self, cleaning: Cleaning, result: CleaningResult) -> bool:
-        """Swap in what a worker has made.
+        """Do `take_in_group` for all groups, and then `conclude`; gives what that gives."""
+        for group in result.groups:
+            self.take_in_group(cleaning, group)
+        return self.conclude(cleaning, result)
 
-        A group goes in only if the segments that it was made from are still the log's: a truncation, a retention pass
-        or a deletion meanwhile makes it worthless, and its files go.
+    def take_in_group(self, cleaning: Cleaning, group: CleanedGroup) -> None:
+        """Swap in a segment that a worker has made; it may be at work on the next one.
 
-        Returns:
-            Whether all of it went in; only then may `sync_names` follow.
+        It goes in only if the segments that it was made from are still the log's: a truncation, a retention pass or a
+        deletion meanwhile makes it worthless, and its files go. The cleaning is not complete then.
         """
         log = cleaning.log
+        if not group.changed:
+            return
+        bases = [Offset(base) for base in group.bases]
+        present = {segment.base_offset: segment for segment in log.segments}
+        replaced = [cleaning.segments[base] for base in bases]
+        try:
+            if self.is_stale(cleaning) or any(
+                present.get(segment.base_offset) is not segment for segment in replaced
+            ):
+                cleaning.missed.append(bases[0])
+                if not log.home.is_offline:
+                    _remove_cleaned(log, cleaning.job.directory, bases[0])
+            else:
+                log.replace_segments(bases[0], replaced)
+        except FileNotFoundError:
+            cleaning.missed.append(bases[0])  # the directory itself is gone
+        except StorageError:
+            cleaning.missed.append(bases[0])  # its directory is offline, and says so itself
+        except OSError as error:
+            cleaning.missed.append(bases[0])
+            log.home.fail(error, f"cleaning {log.topic_partition}")
+
+    def conclude(self, cleaning: Cleaning, result: CleaningResult) -> bool:
+        """Take note of a worker's result, when all of its groups were taken in.
+
+        Returns:
+            Whether the log is as clean as the worker made it; only then may `sync_names` follow.
+        """
         self.last_result = result
         if self.is_stale(cleaning):
             self.discard(cleaning)
             return False
-        complete = True
-        try:
-            for group in result.groups:
-                if not self._take_in(cleaning, [Offset(base) for base in group.bases], changed=group.changed):
-                    complete = False
-        except OSError as error:
-            log.home.fail(error, f"cleaning {log.topic_partition}")
-            return False
         if result.error is not None:
             self._failed(cleaning, result.error, result.errno)
             return False
-        self._failures.pop(log.topic_partition, None)
-        return complete
+        self._failures.pop(cleaning.log.topic_partition, None)
+        return not cleaning.missed
 
     def sync_names(self, cleaning: Cleaning) -> bool:
         """Sync the names of a log's segments: a crash must not give the old ones back and leave the claim that they
@@ -347,21 +374,6 @@ class Cleaner:
             return  # the directory itself is gone
         except OSError as error:
             log.home.fail(error, f"cleaning {log.topic_partition}")
-
-    def _take_in(self, cleaning: Cleaning, bases: list[Offset], *, changed: bool) -> bool:
-        log = cleaning.log
-        if not changed:
-            return True
-        present = {segment.base_offset: segment for segment in log.segments}
-        replaced = [cleaning.segments[base] for base in bases]
-        if any(present.get(segment.base_offset) is not segment for segment in replaced):
-            _remove_cleaned(log, cleaning.job.directory, bases[0])
-            return False
-        try:
-            log.replace_segments(bases[0], replaced)
-        except StorageError:
-            return False
-        return True
 
 
 def _remove_cleaned(log: Log, directory: str, base: Offset) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 from storage import names
 from storage.batch_scan import check_checksum, scan_batches
 from storage.compaction.batch_filter import BatchFilter, LastRecord, empty_batch
-from storage.compaction.job import CleanedGroup, CleaningJob, CleaningResult
+from storage.compaction.job import CleanedGroup, CleaningJob, CleaningResult, OnGroup
 from storage.compaction.offset_map import OffsetMap
 from storage.compaction.record_walk import collect_keys
 from storage.compaction.transactions import TransactionReader
@@ -56,18 +56,19 @@ class Throttle:
             self._pause.wait(ahead)
 
 
-def clean(job: CleaningJob, disk: Disk) -> CleaningResult:
+def clean(job: CleaningJob, disk: Disk, on_group: OnGroup | None = None) -> CleaningResult:
     """Clean a log.
 
     Args:
         job: which, and how.
         disk: where it is.
+        on_group: told of finished groups while others are still to be made; all are in the result, too.
 
     Returns:
         What was done; with an error where a batch is damaged or the disk failed. Finished groups are good all the
         same, since each only drops what a later record outdates.
     """
-    cleaning = _Cleaning(job, disk)
+    cleaning = _Cleaning(job, disk, on_group)
     try:
         cleaning.collect()
         for group in job.groups:
@@ -80,7 +81,8 @@ def clean(job: CleaningJob, disk: Disk) -> CleaningResult:
 
 
 class _Cleaning:
-    def __init__(self, job: CleaningJob, disk: Disk) -> None:
+    def __init__(self, job: CleaningJob, disk: Disk, on_group: OnGroup | None) -> None:
+        self._on_group = on_group
         self._job = job
         self._disk = disk
         self._offsets = OffsetMap(job.memory)
@@ -182,7 +184,10 @@ class _Cleaning:
         else:
             self._remove_cleaned(bases[0])
         self._unfinished = None
-        self._groups.append(CleanedGroup(bases=list(bases), changed=changed))
+        group = CleanedGroup(bases=list(bases), changed=changed)
+        self._groups.append(group)
+        if self._on_group is not None:
+            self._on_group(group)
 
     def _copy_segment(self, source: Segment, writer: "_SegmentWriter", *, is_last: bool) -> bool:
         """Copy one segment; tells whether anything in it changed.

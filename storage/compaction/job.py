@@ -1,7 +1,7 @@
 """What the broker asks of a compaction worker, and what it gets back: plain values that go through a pipe as JSON."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
@@ -62,6 +62,19 @@ class CleanedGroup:
 
     bases: Sequence[int]
     changed: bool = True
+
+    def to_json(self) -> bytes:
+        """Give it as one line, which no result's line begins like."""
+        return b"+" + json.dumps(asdict(self)).encode() + b"\n"
+
+    @classmethod
+    def from_json(cls, line: bytes) -> Self | None:
+        """Read it back; None where the line is none of a group."""
+        return cls(**json.loads(line[1:])) if line.startswith(b"+") else None
+
+
+OnGroup = Callable[[CleanedGroup], None]
+"""Told of each group as soon as its files are on disk; the worker does not touch them any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

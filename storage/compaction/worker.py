@@ -1,7 +1,7 @@
-"""A compaction worker: a niced process that reads one job from its standard input and writes the result to its
-standard output. `storage.compaction.worker_process` is the broker's end.
+"""A compaction worker: a niced process that reads one job from its standard input, and writes each finished group and
+at last the result to its standard output. `storage.compaction.worker_process` is the broker's end.
 
-    python -m storage.compaction.worker <process id of the broker> < job.json > result.json
+    python -m storage.compaction.worker <process id of the broker> < job.json > groups-and-result.json
 
 It ends when its broker does, however that ends: Linux kills it at once, elsewhere it looks each second whether its
 parent is still the same.
@@ -28,7 +28,11 @@ def main() -> None:
     _end_with(int(sys.argv[1]))
     os.nice(_NICENESS)
     job = CleaningJob.from_json(sys.stdin.buffer.readline())
-    sys.stdout.buffer.write(clean(job, RealDisk()).to_json())
+    _say(clean(job, RealDisk(), lambda group: _say(group.to_json())).to_json())
+
+
+def _say(line: bytes) -> None:
+    sys.stdout.buffer.write(line)
     sys.stdout.buffer.flush()
 
 

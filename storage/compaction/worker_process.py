@@ -4,11 +4,12 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
-from storage.compaction.job import CleaningJob, CleaningResult, WorkerFailedError
+from storage.compaction.job import CleanedGroup, CleaningJob, CleaningResult, OnGroup, WorkerFailedError
 
 _ROOT: Final = str(Path(__file__).resolve().parents[2])
 
@@ -22,12 +23,32 @@ class WorkerProcess:
         self._killed = False
         self._lock = threading.Lock()
 
-    def run(self, job: CleaningJob) -> CleaningResult:
+    def run(self, job: CleaningJob, on_group: OnGroup) -> CleaningResult:
         """Run a job to its end.
+
+        Args:
+            job: what to do.
+            on_group: told of finished groups, in this thread; what it raises ends the process.
 
         Raises:
             WorkerFailedError: the process did not start, or ended without a result.
         """
+        # Into a file: nobody reads it while the worker works, and a full pipe would hold it up.
+        with tempfile.TemporaryFile() as errors:
+            process = self._start(errors)
+            result: bytes | None = None
+            with process:
+                try:
+                    result = _follow(process, job, on_group)
+                except BaseException:
+                    process.kill()
+                    raise
+            if process.returncode != 0 or result is None:
+                errors.seek(0)
+                raise WorkerFailedError(_last_words(process.returncode, errors.read()))
+            return CleaningResult.from_json(result)
+
+    def _start(self, errors: IO[bytes]) -> "subprocess.Popen[bytes]":
         with self._lock:
             if self._killed:
                 raise WorkerFailedError("killed")
@@ -40,17 +61,13 @@ class WorkerProcess:
                     [sys.executable, "-m", "storage.compaction.worker", str(os.getpid())],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
+                    stderr=errors,
                     env=environment,
                     process_group=0,  # a Ctrl-C in the broker's terminal is the broker's affair
                 )
             except OSError as error:
                 raise WorkerFailedError(f"it did not start: {error}") from error
-        with self._process as process:
-            output, errors = process.communicate(job.to_json())
-        if process.returncode != 0 or not output:
-            raise WorkerFailedError(_last_words(process.returncode, errors))
-        return CleaningResult.from_json(output)
+            return self._process
 
     def kill(self) -> None:
         """End the process, now or as soon as it would start; what it wrote is removed by whoever asked for it."""
@@ -58,6 +75,25 @@ class WorkerProcess:
             self._killed = True
             if self._process is not None:
                 self._process.kill()
+
+
+def _follow(process: "subprocess.Popen[bytes]", job: CleaningJob, on_group: OnGroup) -> bytes | None:
+    """Give a process its job, and read what it says up to its end."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(job.to_json())
+        process.stdin.close()
+    except BrokenPipeError:
+        return None  # it is dead already, and says why
+    result = None
+    for line in process.stdout:
+        group = CleanedGroup.from_json(line)
+        if group is None:
+            result = line
+        else:
+            on_group(group)
+    return result
 
 
 def _last_words(code: int, errors: bytes) -> str:

@@ -13,13 +13,16 @@ from cluster.replication.compaction import Compaction, cleaner_settings
 from simulation.cleaning_worker import InlineWorker
 from simulation.disk import SimulatedDisk
 from storage.compaction.cleaner import FAILURES_MAX
-from storage.compaction.job import CleaningJob, CleaningResult, WorkerFailedError
+from storage.compaction.job import CleaningJob, CleaningResult, OnGroup, WorkerFailedError
 from storage.log import Log
 from storage.log_config import LogConfig
 from tests.unit.storage.samples import PARTITION, append, batch, open_store, simulated, values
 from wire.types import MonotonicSeconds, Offset, WallMs
 
 SETTINGS = LogConfig(segment_bytes=400, cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.1)
+
+
+DIES_AT_LAST = WorkerFailedError("killed when all but its result was done")
 
 
 class TrioClock:
@@ -41,14 +44,15 @@ class Worker(InlineWorker):
         self.may_go = trio.Event()
         self.killed = False
 
-    def run(self, job: CleaningJob) -> CleaningResult:
+    def run(self, job: CleaningJob, on_group: OnGroup) -> CleaningResult:
         if self.killed:
             raise WorkerFailedError("killed")
         answer = self.bench.answers.pop(0) if self.bench.answers else None
         if isinstance(answer, WorkerFailedError):
+            if answer is DIES_AT_LAST:
+                super().run(job, on_group)
             raise answer
-        result = super().run(job)
-        return answer if answer is not None else result
+        return super().run(job, on_group) if answer is None else answer
 
     def kill(self) -> None:
         self.killed = True
@@ -190,6 +194,34 @@ def test_a_log_whose_workers_keep_dying_is_given_up() -> None:
         bench.config.apply_dynamic({}, {"log.cleaner.dedupe.buffer.size": "200000000"})
         await trio.sleep(1)
         assert is_compacted(bench.logs[0]), "other settings are worth a trial"
+
+    run(story)
+
+
+def test_what_a_worker_finished_before_it_died_is_kept() -> None:
+    async def story(bench: Bench) -> None:
+        bench.answers = [DIES_AT_LAST]
+        bench.fill(bench.logs[0])
+        await trio.sleep(5)
+        assert is_compacted(bench.logs[0])
+        assert bench.logs[0].home.cleaned[PARTITION] == 0
+        await trio.sleep(20)
+        assert bench.logs[0].home.cleaned[PARTITION] == 12
+
+    run(story)
+
+
+def test_a_topic_that_is_not_compacted_any_more_is_left_alone() -> None:
+    async def story(bench: Bench) -> None:
+        bench.holds = True
+        bench.fill(bench.logs[0])
+        await trio.sleep(1)
+        bench.logs[0].update_config(LogConfig(segment_bytes=400))
+        await trio.sleep(1)
+        assert bench.workers[0].killed
+        await trio.sleep(100)
+        assert len(bench.workers) == 1
+        assert len(values(bench.logs[0])) == 12
 
     run(story)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from simulation.disk import SimulatedCrash, SimulatedDisk
 from storage.compaction.cleaner import Cleaner, CleanerSettings, Cleaning
 from storage.compaction.cleaning import clean
-from storage.compaction.job import CleaningJob, CleaningResult, WorkerFailedError
+from storage.compaction.job import CleanedGroup, CleaningJob, CleaningResult, WorkerFailedError
 from storage.compaction.offset_map import OffsetMap
 from storage.compaction.record_walk import choose_records, collect_keys, max_timestamp_delta
 from storage.compaction.worker_process import WorkerProcess
@@ -520,8 +520,10 @@ def test_a_worker_process_does_the_same(tmp_path: Path) -> None:
         compacted.put((f"k{number % 4}", f"v{number}"), compression=Compression.ZSTD)
     cleaning = compacted.cleaner.pick(compacted.clock.wall_ms())
     assert cleaning is not None
-    result = WorkerProcess().run(cleaning.job)
+    told: list[CleanedGroup] = []
+    result = WorkerProcess().run(cleaning.job, told.append)
     assert result.error is None
+    assert told == result.groups
     assert compacted.cleaner.finish(cleaning, result)
     active = compacted.log.active_segment.base_offset
     assert len([offset for offset, _, _ in compacted.found() if offset < active]) == 4
@@ -536,7 +538,7 @@ def test_a_killed_worker_has_no_result(tmp_path: Path) -> None:
     worker = WorkerProcess()
     worker.kill()
     with pytest.raises(WorkerFailedError):
-        worker.run(cleaning.job)
+        worker.run(cleaning.job, lambda _: None)
 
 
 def test_expired_deletes_of_both_policies() -> None:
