@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import hypothesis
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
@@ -16,6 +17,10 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from tests.patience import until
 
 ROOT = Path(__file__).parent.parent
+
+# How long one example takes is the machine's affair.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 
 class GivenCluster:
@@ -38,8 +43,8 @@ class Topics:
         """Create topics alike, and wait until every leader serves."""
         settings = {key.replace("_", "."): value for key, value in configs.items()}
         topics = [NewTopic(name, partitions, replication_factor, config=settings) for name in names]
-        for future in self._admin.create_topics(topics, request_timeout=30).values():
-            future.result(timeout=30)
+        for future in self._admin.create_topics(topics, request_timeout=60).values():
+            future.result(timeout=60)
         self.wait_served([TopicPartition(name, p) for name in names for p in range(partitions)])
 
     def wait_served(self, partitions: Sequence[TopicPartition]) -> None:
@@ -52,7 +57,7 @@ class Topics:
 
         def all_answer() -> bool:
             asked = self._admin.list_offsets({p: OffsetSpec.latest() for p in waiting}, request_timeout=10)
-            waiting[:] = [p for p, answer in asked.items() if answer.exception(timeout=30) is not None]
+            waiting[:] = [p for p, answer in asked.items() if answer.exception(timeout=60) is not None]
             if waiting:
                 self._admin = self._fresh_client()
             return not waiting
@@ -64,7 +69,7 @@ class Topics:
 
         def is_readable() -> bool:
             asked = self._admin.list_offsets({partition: OffsetSpec.latest()}, request_timeout=10)
-            return asked[partition].result(timeout=30).offset >= end
+            return asked[partition].result(timeout=60).offset >= end
 
         until(is_readable)
 

@@ -14,7 +14,7 @@ CLIENT = "raw-client"
 class RawClient:
     """One blocking connection, one request at a time. A context manager."""
 
-    def __init__(self, address: str, timeout_s: float = 20) -> None:
+    def __init__(self, address: str, timeout_s: float = 60) -> None:
         host, port = address.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), timeout=timeout_s)
 

@@ -59,7 +59,7 @@ async def produce(cluster, topic: str, combination: Combination, sent) -> None:
 async def consume(consumer: AIOKafkaConsumer, count: int) -> list[Read]:
     out: list[Read] = []
     while len(out) < count:
-        polled = await consumer.getmany(timeout_ms=20_000)
+        polled = await consumer.getmany(timeout_ms=60_000)
         assert polled, f"only {len(out)} of {count} records came"
         for records in polled.values():
             out.extend(

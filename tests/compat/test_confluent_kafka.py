@@ -35,14 +35,14 @@ def produce(cluster, topic: str, combination: Combination, sent) -> None:
             headers=list(record.headers),
             on_delivery=lambda error, _message: failures.append(error) if error else None,
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     assert failures == []
 
 
 def consume(consumer: Consumer, count: int) -> list[Read]:
     out: list[Read] = []
     while len(out) < count:
-        messages = consumer.consume(num_messages=count - len(out), timeout=20)
+        messages = consumer.consume(num_messages=count - len(out), timeout=60)
         assert messages, f"only {len(out)} of {count} records came"
         for message in messages:
             assert message.error() is None, message.error()
@@ -83,7 +83,7 @@ def test_produce_and_read_back(cluster, topics, combination: Combination) -> Non
         matrix.check_all(sent, consume(consumer, len(sent)))
         for timestamp, offset in matrix.time_searches().items():
             found = consumer.offsets_for_times(
-                [TopicPartition(topic, p, timestamp) for p in range(PARTITIONS)], timeout=20
+                [TopicPartition(topic, p, timestamp) for p in range(PARTITIONS)], timeout=60
             )
             for position in found:
                 assert position.error is None
@@ -101,9 +101,9 @@ def test_watermarks(cluster, make_topics) -> None:
     make_topics.create([topic], partitions=1)
     consumer = assigned(cluster, [TopicPartition(topic, 0, 0)])
     try:
-        assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20) == (0, 0)
+        assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60) == (0, 0)
         produce(cluster, topic, Combination("all", "none"), [r for r in matrix.records() if r.partition == 0])
-        assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20) == (
+        assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60) == (
             0,
             matrix.RECORDS_PER_PARTITION,
         )

@@ -278,7 +278,7 @@ def test_a_directory_goes_from_hand_to_hand(handed_over: HandedOver, first: str)
     handed_over.start(first)
     new = NewTopic(TOPIC, 1, 1, config={"segment.bytes": "20000", "index.interval.bytes": "512"})
     admin = AdminClient({"bootstrap.servers": handed_over.address})
-    admin.create_topics([new])[TOPIC].result(timeout=30)
+    admin.create_topics([new])[TOPIC].result(timeout=60)
     hands = ((first, "stop"), (second, "stop"), (first, "kill"), (second, "kill"), (first, "stop"))
     for turn, (kind, how) in enumerate(hands):
         if turn:

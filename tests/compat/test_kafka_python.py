@@ -14,7 +14,7 @@ def topics(cluster, make_topics):
     names = {c: f"kafka-python-{c.topic}" for c in COMBINATIONS}
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
     try:
-        admin.create_topics([NewTopic(n, PARTITIONS, 3) for n in names.values()], timeout_ms=30_000)
+        admin.create_topics([NewTopic(n, PARTITIONS, 3) for n in names.values()], timeout_ms=60_000)
     finally:
         admin.close()
     make_topics.wait_served([Served(n, p) for n in names.values() for p in range(PARTITIONS)])
@@ -41,9 +41,9 @@ def produce(cluster, topic: str, combination: Combination, sent) -> None:
             )
             for r in sent
         ]
-        producer.flush(timeout=30)
+        producer.flush(timeout=60)
         for future in futures:
-            future.get(timeout=30)
+            future.get(timeout=60)
     finally:
         producer.close()
 
@@ -51,7 +51,7 @@ def produce(cluster, topic: str, combination: Combination, sent) -> None:
 def consume(consumer: KafkaConsumer, count: int) -> list[Read]:
     out: list[Read] = []
     while len(out) < count:
-        polled = consumer.poll(timeout_ms=20_000)
+        polled = consumer.poll(timeout_ms=60_000)
         assert polled, f"only {len(out)} of {count} records came"
         for records in polled.values():
             out.extend(

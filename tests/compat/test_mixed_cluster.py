@@ -17,7 +17,7 @@ from tests.raw_client import RawClient
 from wire.errors import Error
 from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from wire.messages.init_producer_id import InitProducerIdRequest
-from wire.messages.metadata import MetadataRequest
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from wire.types import TopicPartition as Place
 
 OTTLA = (0, 1)
@@ -51,7 +51,10 @@ class MixedCluster:
         return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
 
     def start(self, *brokers: int) -> None:
-        """Start brokers, and wait until all four are registered."""
+        """Start brokers, and wait until all four are registered and tell clients of each other.
+
+        librdkafka takes the empty cluster of a broker that has just come up for the truth for minutes.
+        """
         for broker in brokers:
             if broker in self._kafka:
                 self._kafka[broker].start()
@@ -59,6 +62,8 @@ class MixedCluster:
         if ottla:
             self._ottla.start(*ottla)
         self.znodes.wait_brokers([*OTTLA, *KAFKA])
+        for address in self.addresses.values():
+            until(lambda address=address: brokers_known_by(address) == self.addresses.keys())
 
     def stop(self, *brokers: int) -> None:
         """Stop brokers by controlled shutdowns, and wait until their registrations are gone."""
@@ -109,19 +114,47 @@ class MixedCluster:
             lambda: [state() for state in states],
         )
 
+    def wait_known(self, topic: str) -> None:
+        """Wait until every broker tells clients of every leader of a topic."""
+        for address in self.addresses.values():
+            until(lambda address=address: -1 not in leaders_known_by(address, topic))
+
     def wait_in_sync(self, topic: str) -> None:
         """Wait until every replica is in the ISR of its partition."""
         self.wait_partitions(topic, lambda p, state: sorted(state["isr"]) == sorted(PLACEMENT[p]))
 
 
-def controller_known_by(address: str) -> int | None:
-    """Give the controller that a broker tells clients of; None while it does not listen."""
+def metadata_of(address: str, *topics: str) -> MetadataResponse | None:
+    """Give what a broker tells clients; None while it does not listen."""
+    wanted = [MetadataRequestTopic(name=topic) for topic in topics]
     try:
         with RawClient(address) as client:
-            found: int = client.ask(MetadataRequest(topics=[]), 12).controller_id
+            found: MetadataResponse = client.ask(
+                MetadataRequest(topics=wanted, allow_auto_topic_creation=False), 12
+            )
             return found
     except ConnectionRefusedError:
         return None  # Apache Kafka registers before it listens
+
+
+def controller_known_by(address: str) -> int | None:
+    """Give the controller that a broker tells clients of; None while it does not listen."""
+    found = metadata_of(address)
+    return None if found is None else found.controller_id
+
+
+def brokers_known_by(address: str) -> set[int]:
+    """Give the brokers that a broker tells clients of."""
+    found = metadata_of(address)
+    return set() if found is None else {broker.node_id for broker in found.brokers}
+
+
+def leaders_known_by(address: str, topic: str) -> set[int]:
+    """Give the leaders of a topic that a broker tells clients of; -1 stands for what it does not know."""
+    found = metadata_of(address, topic)
+    if found is None or len(found.topics[0].partitions) != len(PLACEMENT):
+        return {-1}
+    return {int(partition.leader_id) for partition in found.topics[0].partitions}
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +226,7 @@ class Story:
         consumer.assign([TopicPartition(self.topic, p, 0) for p in range(len(PLACEMENT))])
         read: dict[int, list[tuple[int, Mark]]] = {p: [] for p in range(len(PLACEMENT))}
         while sum(map(len, read.values())) < self._count:
-            message = consumer.poll(20)
+            message = consumer.poll(60)
             assert message is not None, {p: len(records) for p, records in read.items()}
             assert message.error() is None, message.error()
             read[message.partition()].append((message.offset(), Mark("p", int(message.value()))))
@@ -281,10 +314,11 @@ def create(mixed: MixedCluster, topic: str) -> None:
         config={"min.insync.replicas": "2"},
     )
     admin = mixed.admin()
-    admin.create_topics([new])[topic].result(timeout=30)
+    admin.create_topics([new])[topic].result(timeout=60)
     mixed.wait_in_sync(topic)
     leaders = [mixed.znodes.partition_state(topic, p)["leader"] for p in range(len(PLACEMENT))]
     assert leaders == [replicas[0] for replicas in PLACEMENT]
+    mixed.wait_known(topic)
 
 
 def elect_preferred(mixed: MixedCluster, topic: str) -> None:
@@ -301,7 +335,7 @@ def elect_preferred(mixed: MixedCluster, topic: str) -> None:
 
 def delete(mixed: MixedCluster, topic: str) -> None:
     admin = mixed.admin()
-    admin.delete_topics([topic])[topic].result(timeout=30)
+    admin.delete_topics([topic])[topic].result(timeout=60)
     mixed.znodes.wait(lambda: topic not in mixed.znodes.children("/brokers/topics"))
     for partition, replicas in enumerate(PLACEMENT):
         for broker in replicas:

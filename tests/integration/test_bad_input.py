@@ -262,7 +262,7 @@ def produce(address: str, topic: str, count: int, value: bytes) -> tuple[list[in
     producer = Producer({**settings, "message.timeout.ms": 5_000, "log_level": 0})
     for _ in range(count):
         producer.produce(topic, value, partition=0, on_delivery=told)
-    producer.flush(30)
+    producer.flush(60)
     return offsets, errors
 
 
@@ -272,7 +272,7 @@ def read_all(address: str, topic: str) -> list[tuple[int, bytes]]:
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
     read = []
-    while (message := consumer.poll(20)) is not None and message.error() is None:
+    while (message := consumer.poll(60)) is not None and message.error() is None:
         read.append((message.offset(), message.value()))
     consumer.close()
     return read
@@ -302,7 +302,7 @@ def test_a_full_disk_loses_nothing_that_was_acknowledged(machine: Machine, small
         offsets, errors = produce(broker.address, "full", 1_000, value)
         assert len(offsets) > 100
         assert errors
-        assert broker.process.wait(30) == 7
+        assert broker.process.wait(60) == 7
     output = broker.output.read_text()
     (message,) = [line for line in output.splitlines() if " CRITICAL " in line]
     assert str(small_disk) in message

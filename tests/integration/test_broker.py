@@ -21,6 +21,7 @@ from ottla.management_client import ManagementClient
 from ottla.testing import Cluster
 from ottla.testing.ports import free_port_block
 from storage.names import CLEAN_SHUTDOWN
+from tests.patience import until
 from wire.errors import Error
 from wire.frames import decode_response, encode_request
 from wire.messages.incremental_alter_configs import (
@@ -147,7 +148,7 @@ def test_every_setting_is_described(admin: AdminClient) -> None:
     broker = ConfigResource(ResourceType.BROKER, "0")
     topic = ConfigResource(ResourceType.TOPIC, "described")
     found = {
-        key.restype: future.result(10) for key, future in admin.describe_configs([broker, topic]).items()
+        key.restype: future.result(60) for key, future in admin.describe_configs([broker, topic]).items()
     }
     assert found[ResourceType.BROKER].keys() == broker_settings().keys()
     assert found[ResourceType.TOPIC].keys() == topic_settings().keys()
@@ -178,7 +179,7 @@ def alter(cluster: Cluster, kind: ResourceType, name: str, **changes: str | None
         ],
     )
     host, port = cluster.bootstrap_servers.split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
         connection.sendall(encode_request(IncrementalAlterConfigsRequest(resources=[resource]), 1, 5, "test"))
         with connection.makefile("rb") as stream:
             (size,) = unpack(">i", stream.read(4))
@@ -192,20 +193,13 @@ def produce(cluster: Cluster, topic: str, size: int) -> str | None:
     outcome = []
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "message.max.bytes": 10_000_000})
     producer.produce(topic, b"x" * size, on_delivery=lambda error, _: outcome.append(error))
-    producer.flush(20)
+    producer.flush(60)
     (error,) = outcome
     return None if error is None else error.name()
 
 
-def until(condition: object, timeout_s: float = 10) -> None:
-    """Try something until it holds: what is announced through ZooKeeper takes a moment."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it does not come true"
-
-
 def test_settings_of_topics_and_brokers_take_effect_at_once(cluster: Cluster, admin: AdminClient) -> None:
-    admin.create_topics([NewTopic("sized", 1, 1)])["sized"].result(10)
+    admin.create_topics([NewTopic("sized", 1, 1)])["sized"].result(60)
     assert produce(cluster, "sized", 5000) is None
     assert alter(cluster, ResourceType.TOPIC, "sized", max_message_bytes="1000") is Error.NONE
     until(lambda: produce(cluster, "sized", 5000) == "MSG_SIZE_TOO_LARGE")
@@ -238,8 +232,8 @@ def test_settings_that_cannot_be_are_refused(
     changes: dict[str, str],
     expected: Error,
 ) -> None:
-    if name == "sized" and "sized" not in admin.list_topics(timeout=10).topics:
-        admin.create_topics([NewTopic("sized", 1, 1)])["sized"].result(10)
+    if name == "sized" and "sized" not in admin.list_topics(timeout=60).topics:
+        admin.create_topics([NewTopic("sized", 1, 1)])["sized"].result(60)
     assert alter(cluster, kind, name, **changes) is expected
 
 
@@ -251,14 +245,14 @@ def test_it_registers_again_when_its_session_expires(cluster: Cluster, admin: Ad
         assert close_session(key, time.monotonic)
         until(lambda: asked.call("describe")["broker_epoch"] > before["broker_epoch"])
         until(lambda: asked.call("describe")["controller"]["active"])
-    admin.create_topics([NewTopic("after-expiry", 2, 1)])["after-expiry"].result(10)
+    admin.create_topics([NewTopic("after-expiry", 2, 1)])["after-expiry"].result(60)
     assert produce(cluster, "after-expiry", 10) is None
 
 
 def test_its_metrics_are_read(cluster: Cluster) -> None:
     with management(cluster) as asked:
         url = f"http://127.0.0.1:{asked.call('describe')['metrics_port']}/metrics"
-    with urllib.request.urlopen(url, timeout=10) as response:
+    with urllib.request.urlopen(url, timeout=60) as response:
         text = response.read().decode()
     assert "kafka_controller_kafkacontroller_activecontrollercount 1.0" in text
     assert "kafka_server_replicamanager_underreplicatedpartitions 0.0" in text
@@ -273,7 +267,7 @@ def test_it_stops_cleanly_and_starts_without_recovery(cluster: Cluster) -> None:
     cluster.start(0)
     assert not (logs_of(cluster) / CLEAN_SHUTDOWN).exists()
     with management(cluster) as asked:
-        assert asked.call("wait_ready", timeout_ms=10_000)
+        assert asked.call("wait_ready", timeout_ms=60_000)
         kept = next(each for each in asked.call("partitions") if each["topic"] == "kept")
     assert (kept["log_end"], kept["high_watermark"]) == (1, 1)
     log = (Path(cluster.broker(0)["directory"]) / "broker.log").read_text()

@@ -148,7 +148,7 @@ def test_up_in_the_foreground_stops_cleanly(tmp_path: Path, number: signal.Signa
         line = up.stdout.readline()
         assert line.startswith("bootstrap servers: 127.0.0.1:"), line
         brokers = cluster_file(tmp_path)["brokers"]
-        with socket.create_connection((brokers[0]["host"], brokers[0]["port"]), timeout=5):
+        with socket.create_connection((brokers[0]["host"], brokers[0]["port"]), timeout=60):
             pass
         os.kill(up.pid, number)
         up.stdout.read()

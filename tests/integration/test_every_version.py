@@ -40,7 +40,7 @@ class RawClient:
 
     def __init__(self, address: str) -> None:
         host, port = address.rsplit(":", 1)
-        self._socket = socket.create_connection((host, int(port)), timeout=20)
+        self._socket = socket.create_connection((host, int(port)), timeout=60)
 
     def ask(self, request: Any, version: int, response: type) -> Any:
         self._socket.sendall(encode_request(request, version, 7, CLIENT))

@@ -139,11 +139,12 @@ def read_back(cluster: Cluster, history: History) -> None:
     places = [TopicPartition(TOPIC, p, 0) for p in range(PARTITIONS)]
     consumer.assign(places)
     left = {
-        p: consumer.get_watermark_offsets(TopicPartition(TOPIC, p), timeout=20)[1] for p in range(PARTITIONS)
+        p: consumer.get_watermark_offsets(TopicPartition(TOPIC, p), timeout=60)[1] for p in range(PARTITIONS)
     }
     read: dict[int, list[tuple[int, Mark]]] = {p: [] for p in range(PARTITIONS)}
     while any(len(read[p]) < left[p] for p in left):
-        messages = consumer.consume(10_000, timeout=20)
+        missing = sum(max(left[p] - len(read[p]), 0) for p in left)
+        messages = consumer.consume(min(missing, 10_000), timeout=60)
         assert messages, {p: (len(read[p]), left[p]) for p in left}
         for message in messages:
             assert message.error() is None, message.error()

@@ -13,7 +13,7 @@ from tests.integration.faults.network import Network
 PORT = 2181
 SERVERS = (1, 2, 3)
 TICK_MS = 500
-_WAIT_TIMEOUT_S = 30.0
+_WAIT_TIMEOUT_S = 60.0
 
 
 class Ensemble:

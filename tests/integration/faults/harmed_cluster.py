@@ -138,8 +138,8 @@ class HarmedCluster(Cluster):
     def create_topic(self, name: str) -> None:
         """Make a topic of three partitions with three replicas, and wait until all are in sync: ZooKeeper's work."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 2})
-        for future in admin.create_topics([NewTopic(name, PARTITIONS, 3)], request_timeout=30).values():
-            future.result(timeout=30)
+        for future in admin.create_topics([NewTopic(name, PARTITIONS, 3)], request_timeout=60).values():
+            future.result(timeout=60)
         self.wait_in_sync(name, PARTITIONS)
 
     def wait_sessions_doubtful(self) -> None:
@@ -230,7 +230,7 @@ class HarmedCluster(Cluster):
 
     def _check_znodes(self, topic: str, partitions: int) -> None:
         zookeeper = KazooClient(self.ensemble.connect)
-        zookeeper.start(timeout=15)
+        zookeeper.start(timeout=60)
         try:
             assigned = json.loads(zookeeper.get(f"/brokers/topics/{topic}")[0])["partitions"]
             for partition in range(partitions):

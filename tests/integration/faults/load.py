@@ -226,10 +226,11 @@ def read_all(bootstrap: str, load: Load, reader: str = "consumer") -> None:
     consumer = _reader(bootstrap)
     places = [TopicPartition(load.topic, p, 0) for p in range(load.partitions)]
     consumer.assign(places)
-    left = {place.partition: consumer.get_watermark_offsets(place, timeout=20)[1] for place in places}
+    left = {place.partition: consumer.get_watermark_offsets(place, timeout=60)[1] for place in places}
     read: dict[int, list[tuple[int, Mark]]] = {p: [] for p in left}
     while any(len(read[p]) < left[p] for p in left):
-        messages = consumer.consume(10_000, timeout=1)
+        missing = sum(max(left[p] - len(read[p]), 0) for p in left)
+        messages = consumer.consume(min(missing, 10_000), timeout=60)
         assert messages, {p: (len(read[p]), left[p]) for p in left}
         for message in messages:
             assert message.error() is None, message.error()

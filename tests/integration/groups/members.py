@@ -71,13 +71,13 @@ class Member:
             return
         self.is_gone = True
         self._process.terminate()
-        assert self._process.wait(30) in (0, 143), self._errors.name
+        assert self._process.wait(60) in (0, 143), self._errors.name
 
     def kill(self) -> None:
         """End it as a crash does."""
         self.is_gone = True
         self._process.kill()
-        self._process.wait(30)
+        self._process.wait(60)
         self.group.say(Happened(self.name, "killed", time.monotonic(), {}))
 
     def stop(self) -> None:
@@ -93,7 +93,7 @@ class Member:
         """Clear up whatever state it is in."""
         if self._process.poll() is None:
             self._process.kill()
-            self._process.wait(30)
+            self._process.wait(60)
         for thread in self._threads:
             thread.join()
         for stream in (self._process.stdout, self._process.stderr, self._errors):
@@ -333,7 +333,7 @@ class Load:
                     self._topic, b"%d" % number, b"%d" % number, on_delivery=self._delivered
                 )
             self._producer.poll(0)
-        self._producer.flush(30)
+        self._producer.flush(60)
 
     def _delivered(self, error, message) -> None:
         if error is not None:

@@ -82,12 +82,12 @@ def test_groups_keep_their_promises_under_churn(
 def coordinator_of(bootstrap: str, group: Group) -> int:
     """Give the broker that coordinates a group."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    described = admin.describe_consumer_groups([group.group_id], request_timeout=10)
-    return int(described[group.group_id].result(timeout=30).coordinator.id)
+    described = admin.describe_consumer_groups([group.group_id], request_timeout=30)
+    return int(described[group.group_id].result(timeout=60).coordinator.id)
 
 
 def extend(bootstrap: str, topic: str, partitions: int) -> None:
     """Add partitions to a topic."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    (future,) = admin.create_partitions([NewPartitions(topic, partitions)], request_timeout=10).values()
-    future.result(timeout=30)
+    (future,) = admin.create_partitions([NewPartitions(topic, partitions)], request_timeout=60).values()
+    future.result(timeout=60)

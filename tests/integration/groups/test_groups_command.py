@@ -49,7 +49,7 @@ def topic(quick_cluster: Cluster, make_topics: Topics) -> str:
     producer = Producer({"bootstrap.servers": quick_cluster.bootstrap_servers, "linger.ms": 5})
     for number in range(RECORDS):
         producer.produce(name, b"%d" % number, partition=number % 2, timestamp=1_000 + number)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     return name
 
 
@@ -159,6 +159,15 @@ def test_groups_and_offsets_are_deleted(groups: GroupsCommand, topic: str, consu
     assert "does not exist" in gone
     assert "Lag" not in gone
     groups.run("--delete", "--group", group, code=1)
+
+
+def test_a_broker_tells_of_the_groups_that_it_coordinates(quick_cluster: Cluster, consumer: Consumer) -> None:
+    told = [each["groups"] for each in quick_cluster.view().descriptions.values()]
+    assert len(told) == 3
+    assert sum(each["groups"]["Stable"] for each in told) >= 1
+    assert sum(each["offsets"] for each in told) >= 2
+    assert sorted(number for each in told for number in each["partitions"]) == list(range(6))
+    consumer.poll(0)
 
 
 def test_the_script_is_the_command(groups: GroupsCommand) -> None:

@@ -70,8 +70,8 @@ def write(cluster: Cluster, topic: str, records: int, keys: int) -> Records:
     # The active segment is not cleaned: push the last of the records out of it, with keys of their own.
     for number in range(SEGMENT_BYTES // 1000 + 2):
         producer.produce(topic, bytes(1000), b"filler-%d" % number, 0, on_delivery=delivered)
-        producer.flush(30)
-    assert producer.flush(30) == 0
+        producer.flush(60)
+    assert producer.flush(60) == 0
     assert not failures
     return {offset: (key, value) for key, (offset, value) in latest.items()}
 
@@ -88,7 +88,7 @@ def consume(cluster: Cluster, topic: str) -> Records:
     )
     try:
         place = TopicPartition(topic, 0)
-        start, end = consumer.get_watermark_offsets(place, timeout=30)
+        start, end = consumer.get_watermark_offsets(place, timeout=60)
         consumer.assign([TopicPartition(topic, 0, start)])
         found: Records = {}
         while consumer.position([place])[0].offset < end:
@@ -212,7 +212,7 @@ def test_committed_offsets_are_compacted(operator: Operator) -> None:
             }
 
         until(lambda: "__consumer_offsets" in cleaned())
-        (found,) = consumer.committed([TopicPartition("committed", 0)], timeout=30)
+        (found,) = consumer.committed([TopicPartition("committed", 0)], timeout=60)
         assert found.offset == 59
     finally:
         consumer.close()

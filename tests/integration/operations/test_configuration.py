@@ -33,7 +33,7 @@ def test_a_topics_settings_hold_at_once(operator: Operator) -> None:
         producer.produce(
             "tuned", bytes(100_000), on_delivery=lambda error, _: refused.append(error is not None)
         )
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         return not refused[0]
 
     topic = ("--topic", "tuned")
@@ -103,7 +103,7 @@ def test_the_largest_message_of_all_topics(operator: Operator, size: int) -> Non
         producer.produce(
             "bounded", bytes(size), on_delivery=lambda error, _: told.append(error.name() if error else "")
         )
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         return told[0]
 
     try:

@@ -63,7 +63,7 @@ STEPS: dict[str, Callable[[Move], bool]] = {
 @contextmanager
 def zookeeper_of(operator: Operator) -> Iterator[KazooClient]:
     zookeeper = KazooClient(operator.cluster.zookeeper)
-    zookeeper.start(timeout=30)
+    zookeeper.start(timeout=60)
     with closing(zookeeper):
         yield zookeeper
         zookeeper.stop()

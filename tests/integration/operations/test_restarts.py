@@ -72,5 +72,5 @@ def produce_one(bootstrap: str, topic: str) -> None:
     told: list[object] = []
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
     producer.produce(topic, b"precious", partition=0, on_delivery=lambda error, _: told.append(error))
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     assert told == [None], TopicPartition(topic, 0)

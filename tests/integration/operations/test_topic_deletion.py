@@ -33,7 +33,7 @@ def produce(cluster: Cluster, topic: str, count: int, mark: str) -> None:
             partition=number % 3,
             on_delivery=lambda error, _: errors.append(error) if error else None,
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     assert errors == []
 
 
@@ -43,10 +43,10 @@ def read(cluster: Cluster, topic: str) -> list[bytes]:
     )
     places = [TopicPartition(topic, p, 0) for p in range(3)]
     consumer.assign(places)
-    left = sum(consumer.get_watermark_offsets(place, timeout=20)[1] for place in places)
+    left = sum(consumer.get_watermark_offsets(place, timeout=60)[1] for place in places)
     values: list[bytes] = []
     while len(values) < left:
-        for message in consumer.consume(left - len(values), timeout=20):
+        for message in consumer.consume(left - len(values), timeout=60):
             assert message.error() is None, message.error()
             values.append(message.value())
     consumer.close()

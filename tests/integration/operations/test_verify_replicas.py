@@ -29,7 +29,7 @@ def fill(cluster: Cluster, topic: str, records: int = 500) -> None:
     )
     for number in range(records):
         producer.produce(topic, b"value %d" % number, b"k%d" % (number % 9), number % 2)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def test_equal_replicas_are_found_equal_and_a_flipped_bit_is_found(operator: Operator) -> None:
@@ -64,7 +64,7 @@ def test_what_cannot_be_verified_is_said(operator: Operator) -> None:
     operator.place("alone", (1,))
     fill_one = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     fill_one.produce("alone", b"x", partition=0)
-    assert fill_one.flush(30) == 0
+    assert fill_one.flush(60) == 0
     code, said = verify(cluster, "alone")
     assert code == 0, said
     code, said = verify(cluster, "no-such-topic")

@@ -80,5 +80,5 @@ def test_progress_is_a_groups_commits(spark, cluster, make_topics, said, tmp_pat
     assert said.of("warning") == []
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "spark-followed"})
     places = [TopicPartition("followed", p) for p in range(2)]
-    assert [place.offset for place in consumer.committed(places, timeout=30)] == [7, 0]
+    assert [place.offset for place in consumer.committed(places, timeout=60)] == [7, 0]
     consumer.close()

@@ -96,7 +96,7 @@ def test_driver_killed(spark, frail, topic, said, tmp_path) -> None:
 def alive_workers(port: int) -> int:
     """Give how many workers a master counts; none while it does not answer yet."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/", timeout=60) as answer:
             return int(json.load(answer)["aliveworkers"])
     except OSError:
         return 0
@@ -221,7 +221,7 @@ def test_topic_made_again(spark, frail, topic, said, tmp_path) -> None:
         if kind == "progress" and not made_again:
             made_again.append(True)
             admin = AdminClient({"bootstrap.servers": frail.bootstrap_servers})
-            admin.delete_topics([topic])[topic].result(30)
+            admin.delete_topics([topic])[topic].result(60)
             create_when_gone(frail, topic)
             send(frail.bootstrap_servers, topic, numbered(0, 3000))
 
@@ -252,7 +252,7 @@ def test_retention_overtakes(spark, frail, topic, said, tmp_path) -> None:
             for future in admin.delete_records(
                 [TopicPartition(topic, p, 900) for p in range(PARTITIONS)]
             ).values():
-                future.result(30)
+                future.result(60)
 
     said.on_message = on_message
     with pytest.raises(Exception, match=r".") as caught:
@@ -270,7 +270,7 @@ def test_partitions_added(spark, frail, topic, said, tmp_path) -> None:
         rows.append(values["rows"])
         if len(rows) == 1:
             admin = AdminClient({"bootstrap.servers": frail.bootstrap_servers})
-            admin.create_partitions([NewPartitions(topic, PARTITIONS + 2)])[topic].result(30)
+            admin.create_partitions([NewPartitions(topic, PARTITIONS + 2)])[topic].result(60)
             Topics(frail.bootstrap_servers).wait_served(
                 [TopicPartition(topic, p) for p in range(PARTITIONS + 2)]
             )
