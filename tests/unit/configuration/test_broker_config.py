@@ -150,7 +150,8 @@ def test_dynamic_values_that_may_change_pass():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"retention.hours": "1"}, "the name of a topic setting"),
+        ({"acme": "1"}, "the name of a topic setting$"),
+        ({"retentoin.ms": "1"}, "the name of a topic setting: did you mean retention.ms?"),
         ({"cleanup.policy": ""}, "compact, delete, or both"),
         ({"segment.bytes": "1"}, "14.."),
         ({"remote.storage.enable": "true"}, "local disks"),

@@ -85,6 +85,13 @@ def test_a_cluster_that_is_well():
     assert [broker.broker_id for broker in diagnosis.brokers] == [0, 1]
 
 
+def test_a_name_that_nobody_knows():
+    ((subject, text, advice),) = wrongs(examine({}, ("typo", 9092), names={"typo": None}))
+    assert subject == "bootstrap typo:9092"
+    assert "does not resolve" in text
+    assert "is the name right?" in advice
+
+
 def test_nobody_there():
     ((subject, text, advice),) = wrongs(examine({}, ("h0", 1)))
     assert subject == "bootstrap h0:1"
