@@ -382,6 +382,7 @@ class Broker:
                 "live_brokers": sorted(snapshot.brokers),
                 "metadata_epoch": snapshot.epoch,
                 "controller": context.controller.describe(),
+                "groups": context.groups.describe(),
                 "cleaner": context.replicas.compaction.describe(),
                 "connections": sum(1 for _ in self._parts.listeners.connections),
             }

@@ -31,6 +31,7 @@ def add_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
     _add_partition_probes(metrics, parts)
     _add_log_probes(metrics, parts)
     _add_cleaner_probes(metrics, parts)
+    _add_group_probes(metrics, parts)
     controller, zookeeper, clock = parts.context.controller, parts.context.zookeeper, parts.context.clock
     metrics.probe(
         "kafka_controller_kafkacontroller_activecontrollercount",
@@ -87,6 +88,17 @@ def _add_log_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
     metrics.probe("kafka_log_log_logstartoffset", each(lambda log: float(log.log_start_offset)))
     metrics.probe("kafka_log_log_logendoffset", each(lambda log: float(log.log_end_offset)))
     metrics.probe("kafka_log_log_size", each(lambda log: float(log.size_bytes)))
+
+
+def _add_group_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
+    groups = parts.context.groups
+
+    def by_state() -> "dict[Labels, float]":
+        return {(state,): float(count) for state, count in groups.count_by_state().items()}
+
+    manager = "kafka_server_groupmetadatamanager_"
+    metrics.probe(manager + "numgroups", by_state)
+    metrics.probe(manager + "numoffsets", lambda: float(groups.offset_count()))
 
 
 def _add_cleaner_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:

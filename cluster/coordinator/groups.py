@@ -1,8 +1,9 @@
 """The groups of one broker, put together: settings in; coordinator, offsets, administration and loader out."""
 
 import uuid
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -13,6 +14,7 @@ from cluster.coordinator.group_settings import GroupSettings
 from cluster.coordinator.hosted_groups import HostedGroups
 from cluster.coordinator.offset_commits import OffsetCommits
 from cluster.coordinator.offsets_log import CONSUMER_OFFSETS, OffsetsLog
+from cluster.statemachines.group import GroupState
 from wire.records.compression import Compression
 from wire.types import TopicPartition
 
@@ -109,6 +111,26 @@ class Groups:
     async def stop(self) -> None:
         """Write down what the next start would have to read from the logs. Cancelled, it has written some of it."""
         await self._loader.write_snapshots(least=_CHANGES_AT_STOP_MIN, rest_s=0.0)
+
+    def count_by_state(self) -> Counter[str]:
+        """Count the groups that are coordinated here, by the names of their states; each state is in it."""
+        counts = Counter(dict.fromkeys((state.value for state in GroupState), 0))
+        counts.update(hosted.group.state.value for hosted in self.coordinator.hosted.groups())
+        return counts
+
+    def offset_count(self) -> int:
+        """Count the offsets that they have committed."""
+        return sum(len(hosted.offsets) for hosted in self.coordinator.hosted.groups())
+
+    def describe(self) -> dict[str, Any]:
+        """Describe what is coordinated here, as plain values."""
+        partitions = tuple(self.coordinator.hosted)
+        return {
+            "groups": dict(self.count_by_state()),
+            "offsets": self.offset_count(),
+            "partitions": sorted(each.number for each in partitions),
+            "loading": sorted(each.number for each in partitions if each.is_loading),
+        }
 
     async def _expire(self) -> None:
         while True:

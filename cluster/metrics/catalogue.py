@@ -135,6 +135,11 @@ PROBES: Final[dict[str, tuple[Kind, Labels, str]]] = {
         ("state",),
         "Consumer groups here, by state.",
     ),
+    "kafka_server_groupmetadatamanager_numoffsets": (
+        Kind.GAUGE,
+        (),
+        "Offsets that the groups here have committed.",
+    ),
     "kafka_server_sessionexpirelistener_sessionstate": (
         Kind.GAUGE,
         (),
