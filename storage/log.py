@@ -22,9 +22,10 @@ from storage.errors import (
 )
 from storage.log_read import LogRead, read_segments
 from storage.log_trimming import TrimmableLog
+from storage.offset_index import RELATIVE_OFFSET_MAX
 from storage.producer_recovery import apply_batch, index_completed, read_marker
 from storage.producer_table import AppendOrigin
-from storage.segment import RELATIVE_OFFSET_MAX, Segment
+from storage.segment import Segment
 from storage.segments import LogOffsetMetadata
 from storage.timestamps import TimestampedOffset, find_by_timestamp, find_max_timestamp
 from storage.transaction_index import AbortedTransaction

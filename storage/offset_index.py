@@ -14,6 +14,8 @@ from storage.entry_file import EntryFile
 from wire.types import Offset
 
 ENTRY_SIZE: Final = 8
+RELATIVE_OFFSET_MAX: Final = 0x7FFFFFFF
+"""How far an offset may be from its segment's base: what an entry of an index can hold."""
 _ENTRY: Final = struct.Struct(">ii")
 _RELATIVE: Final = struct.Struct(">i")
 
@@ -60,12 +62,12 @@ class OffsetIndex:
 
     def append(self, offset: Offset, position: int) -> None:
         """Add an entry. One whose offset is not greater than the last is dropped: the entry before it leads
-        there too.
+        there too. So is one that is out of an index's reach: the file is damaged, or not of our making.
         """
         relative = offset - self.base_offset
         if self._last_relative == -2:
             self._load_last()
-        if relative <= self._last_relative:
+        if relative <= self._last_relative or relative > RELATIVE_OFFSET_MAX:
             return
         self.entries.append(_ENTRY.pack(relative, position))
         self._last_relative = relative

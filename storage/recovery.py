@@ -18,9 +18,11 @@ from typing import Final, NamedTuple
 from storage import names
 from storage.batch_scan import check_checksum, scan_batches
 from storage.leader_epochs import LeaderEpochCache
+from storage.offset_index import RELATIVE_OFFSET_MAX
 from storage.producer_recovery import apply_batch, index_completed, rebuild_producers
 from storage.producer_state import ProducerState
-from storage.segment import RELATIVE_OFFSET_MAX, Segment
+from storage.segment import Segment
+from storage.segment_split import split_overflowed
 from storage.segments import Segments
 from wire.records.batch import BatchHeader
 from wire.records.errors import CorruptRecordError, UnsupportedCompressionError
@@ -63,10 +65,10 @@ def load(
     Raises:
         OSError: the disk failed.
     """
-    bases, snapshots = _tidy(segments)
-    producers.found_snapshots(snapshots)
-    for base in bases:
-        segments.add(segments.open_segment(base))
+    producers.found_snapshots(_open_segments(segments))
+    while split_overflowed(segments):
+        segments.forget()
+        producers.found_snapshots(_open_segments(segments))
     epochs.load()
     if not clean:
         _recover(segments, epochs, producers, log_start, recovery_point, progress, compacted_to)
@@ -84,6 +86,14 @@ def load(
     producers.remove_strays(segment.base_offset for segment in segments)
     rebuild_producers(producers, segments, start, end, trust_absence=clean)
     return LoadedOffsets(start, end if clean else min(recovery_point, end), end)
+
+
+def _open_segments(segments: Segments) -> list[Offset]:
+    """Open the segments that are there; gives the offsets of the snapshots."""
+    bases, snapshots = _tidy(segments)
+    for base in bases:
+        segments.add(segments.open_segment(base))
+    return snapshots
 
 
 def _tidy(segments: Segments) -> tuple[list[Offset], list[Offset]]:

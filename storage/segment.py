@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 from storage import names
 from storage.batch_scan import scan_headers
 from storage.disk import Disk
+from storage.offset_index import RELATIVE_OFFSET_MAX
 from storage.segment_files import SegmentFiles
 from storage.time_index import TimestampOffset
 from wire.records.batch import MAGIC, BatchHeader
 from wire.records.errors import CorruptRecordError
 from wire.types import NO_LEADER_EPOCH, NO_TIMESTAMP, LeaderEpoch, Offset, WallMs
 
-RELATIVE_OFFSET_MAX: Final = 0x7FFFFFFF
 _UNKNOWN: Final = WallMs(-2)
 _log: Final = logging.getLogger(__name__)
 

@@ -328,6 +328,13 @@ class Segments:
         for segment in self._segments:
             segment.moved_to(directory)
 
+    def forget(self) -> None:
+        """Give all descriptors back, and know of no segment any more: the directory is to be read anew."""
+        self.close()
+        self.forget_positions()
+        self._segments.clear()
+        self._bases.clear()
+
     def close(self) -> None:
         """Give all descriptors back."""
         for segment in self._segments:

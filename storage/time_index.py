@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from storage.disk import Disk
 from storage.entry_file import EntryFile
+from storage.offset_index import RELATIVE_OFFSET_MAX
 from wire.types import NO_TIMESTAMP, Offset, WallMs
 
 ENTRY_SIZE: Final = 12
@@ -65,7 +66,7 @@ class TimeIndex:
     def append(self, timestamp: WallMs, offset: Offset) -> None:
         """Add an entry where it says anything new: a timestamp above the last, at an offset not below it."""
         last = self._last or self.last
-        if timestamp <= last.timestamp or offset < last.offset:
+        if timestamp <= last.timestamp or not last.offset <= offset <= self.base_offset + RELATIVE_OFFSET_MAX:
             return
         self.entries.append(_ENTRY.pack(timestamp, offset - self.base_offset))
         self._last = TimestampOffset(timestamp, offset)

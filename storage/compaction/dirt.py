@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 from storage.log import Log
-from storage.segment import RELATIVE_OFFSET_MAX, Segment
+from storage.offset_index import RELATIVE_OFFSET_MAX
+from storage.segment import Segment
 from wire.types import Offset, WallMs
 
 
