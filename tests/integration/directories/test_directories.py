@@ -1,6 +1,7 @@
 """Several disks under one broker: replicas that move between them, and disks that fail, while records come in."""
 
 import json
+import subprocess
 from pathlib import Path
 
 from ottla.testing.replica_files import replica_records
@@ -81,6 +82,23 @@ def test_replicas_move_between_disks_under_load(disks: DiskCluster, operator: Op
         verified = operator.run("reassign-partitions", "--verify", "--reassignment-json-file", file)
         assert {each["state"] for each in verified["directories"]} == {"done"}
     check_files(disks, operator, load)
+
+
+def test_apache_kafkas_tool_moves_them(disks: DiskCluster, operator: Operator, kafka_java: list[str]) -> None:
+    operator.place("theirs", *EVERYWHERE)
+    replicas = len(where(operator, "theirs"))
+    # Wherever they were made, some of them are on the other disk.
+    file = write(operator, disks, "theirs", SECOND)
+    tool = [*kafka_java, "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"]
+    tool += ["--bootstrap-server", disks.bootstrap_servers, "--reassignment-json-file", file]
+    throttle = ["--replica-alter-log-dirs-throttle", "100000000"]
+    begun = subprocess.run([*tool, "--execute", *throttle], capture_output=True, text=True, check=True)
+    assert f"Successfully started moving log directory to {disks.log_dir(0, SECOND)}" in begun.stdout
+    until(lambda: where(operator, "theirs", future=True) == {})
+    verified = subprocess.run([*tool, "--verify"], capture_output=True, text=True, check=True)
+    assert verified.stdout.count("completed successfully") == replicas
+    assert {Path(found).parent.name for found in where(operator, "theirs").values()} == {SECOND}
+    assert RATE not in json.dumps(operator.run("configs", "--describe", "--entity-type", "brokers"))
 
 
 def test_a_slow_move_is_shown_survives_a_kill_and_is_cancelled(
