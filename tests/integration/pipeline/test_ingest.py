@@ -167,3 +167,56 @@ def test_a_full_disk_shows_no_reader_half_a_batch(spark, cluster, config, said, 
     subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
     ingest.run(spark, raw, said, said.stop)
     assert found() == acknowledged
+
+
+@pytest.mark.parametrize(
+    ("form", "schema", "values", "reason"),
+    [
+        (
+            "csv",
+            "id INT NOT NULL, name STRING",
+            [b"1,a", b"seven,b"],
+            "the value is no CSV of the schema's columns",
+        ),
+        (
+            "avro",
+            '{"type":"record","name":"r","fields":[{"name":"id","type":"int"},{"name":"name","type":"string"}]}',
+            [b"\x02\x02a", b"\x02\x0aa"],
+            "the value is no Avro of the schema",
+        ),
+    ],
+    ids=["csv", "avro"],
+)
+def test_other_forms_are_parsed(spark, cluster, config, said, form, schema, values, reason) -> None:
+    config.send(values)
+    result = ingest.run(spark, config(form=form, schema=schema), said, said.stop)
+    assert (result["rows"], result["dead_letters"]) == (1, 1)
+    assert [(row.id, row.name) for row in spark.read.parquet(config().table).collect()] == [(1, "a")]
+    (letter,) = receive(cluster.bootstrap_servers, config().dead_letter_topic, 1)
+    assert (letter.value(), dict(letter.headers())["ottla.reason"].decode()) == (values[1], reason)
+
+
+def test_topics_of_a_pattern_are_read_as_they_appear(spark, cluster, make_topics, config, said) -> None:
+    config.send([{"id": 1}])
+    later = f"{config.topic}-later"
+    made = []
+
+    def on_message(kind: str, values: dict[str, Any]) -> None:
+        if kind != "progress" or values["query"] != "table" or not values["rows"]:
+            return
+        if made:
+            said.stop.request()
+        else:
+            made.append(later)
+            make_topics.create([later], partitions=1)
+            send(cluster.bootstrap_servers, later, [{"value": b'{"id": 2}'}])
+
+    said.on_message = on_message
+    ingest.run(
+        spark,
+        config(topic=(), topic_pattern=f"{config.topic}(-later)?", once=False, trigger_s=0.5),
+        said,
+        said.stop,
+    )
+    rows = spark.read.parquet(config().table).collect()
+    assert {(row.id, row.kafka_topic) for row in rows} == {(1, config.topic), (2, later)}
