@@ -1,8 +1,14 @@
 """Apache Kafka's command-line tools against the cluster."""
 
+import json
 import subprocess
+from uuid import uuid4
 
 import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from cluster.coordinator.java_hash import partition_for
+from tests.patience import until
 
 
 @pytest.fixture
@@ -60,6 +66,40 @@ def test_topics_console_producer_and_consumer(cluster, tool) -> None:
     assert "PartitionCount: 5" in tool(topics, *servers, "--describe", "--topic", "console")
     tool(topics, *servers, "--delete", "--topic", "console")
     assert "console" not in tool(topics, *servers, "--list").split()
+
+
+def test_kafkas_formatters_read_what_groups_have_written(cluster, tool, make_topics) -> None:
+    topic, group = "formatted", f"formatted-{uuid4().hex[:8]}"
+    make_topics.create([topic], 1)
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group, "log_level": 0})
+    consumer.subscribe([topic])
+    until(lambda: consumer.poll(0.1) is None and consumer.assignment())
+    position = TopicPartition(topic, 0, 7)
+
+    def commit() -> bool:
+        try:
+            consumer.commit(offsets=[position], asynchronous=False)
+        except KafkaException:
+            consumer.poll(0.1)  # a rebalance
+            return False
+        return True
+
+    until(commit)
+    number = partition_for(group, 50)
+    for formatter, expected in (
+        ("OffsetsMessageFormatter", {"offset": 7, "metadata": ""}),
+        ("GroupMetadataMessageFormatter", {"protocolType": "consumer", "protocol": "range"}),
+    ):
+        out = tool(
+            "org.apache.kafka.tools.consumer.ConsoleConsumer",
+            *("--bootstrap-server", cluster.bootstrap_servers, "--topic", "__consumer_offsets"),
+            *("--partition", str(number), "--offset", "earliest", "--timeout-ms", "5000"),
+            *("--formatter", f"org.apache.kafka.tools.consumer.{formatter}"),
+        )
+        lines = [json.loads(line) for line in out.splitlines()]
+        found = [line for line in lines if line["key"]["data"]["group"] == group]
+        assert expected.items() <= found[-1]["value"]["data"].items(), found
+    consumer.close()
 
 
 def test_api_versions_are_read(cluster, tool) -> None:

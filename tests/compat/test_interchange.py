@@ -2,7 +2,7 @@
 
 A broker of one kind stops, or is killed, and one of the other kind starts with the same id on the same
 directory. Whoever has it must give every record, find offsets and times by the other's indexes, know the
-other's leader epochs, and hold producers to the sequences that the other has seen.
+other's leader epochs, hold producers to the sequences that the other has seen, and know its consumer groups.
 """
 
 import os
@@ -20,6 +20,7 @@ from ottla.management_client import ManagementClient
 from ottla.testing.ports import free_port_block
 from ottla.zookeeper_server import ZooKeeperServer
 from tests.compat.apache_kafka import KafkaBroker
+from tests.compat.group_history import GroupHistory
 from tests.compat.znodes import Znodes
 from tests.patience import until
 from tests.raw_client import RawClient
@@ -49,6 +50,7 @@ SETTINGS = {
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "1",
     "offsets.topic.num.partitions": "1",
+    "group.initial.rebalance.delay.ms": "0",
 }
 PRODUCER, EPOCH = ProducerId(77_000), ProducerEpoch(3)
 """An idempotent producer that the test plays itself."""
@@ -279,6 +281,7 @@ def test_a_directory_goes_from_hand_to_hand(handed_over: HandedOver, first: str)
     new = NewTopic(TOPIC, 1, 1, config={"segment.bytes": "20000", "index.interval.bytes": "512"})
     admin = AdminClient({"bootstrap.servers": handed_over.address})
     admin.create_topics([new])[TOPIC].result(timeout=60)
+    groups = GroupHistory(handed_over.address, TOPIC)
     hands = ((first, "stop"), (second, "stop"), (first, "kill"), (second, "kill"), (first, "stop"))
     for turn, (kind, how) in enumerate(hands):
         if turn:
@@ -286,6 +289,8 @@ def test_a_directory_goes_from_hand_to_hand(handed_over: HandedOver, first: str)
             handed_over.check_records()
             handed_over.check_lookups()
             handed_over.check_leader_epochs()
+            groups.check()
+        groups.go_on()
         handed_over.check_producer()
         handed_over.produce()
         if kind == "kafka":
