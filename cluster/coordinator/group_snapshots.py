@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 CHANGES_MIN: Final = 5_000
 """Records that are read from the log as fast as a snapshot would be: none is written for fewer."""
 
+_RETENTION_MIN_MS: Final = 60_000
+"""Where the ends of offsets stay in the log for less than this, a snapshot is too old before it is of use."""
 _AT_ONCE: Final = 256 * 1024
 """Bytes written between two turns of the loop."""
 
@@ -137,10 +139,10 @@ class GroupSnapshots:
         A snapshot of many offsets is written less often: at most for every second of them a change. One that will
         soon be too old is written anew whatever has come.
         """
-        if not stored.changes:
+        old_ms = log.config.delete_retention_ms
+        if old_ms < _RETENTION_MIN_MS:
             return False
-        age_ms = self._clock.wall_ms() - stored.snapshot_at
-        if stored.snapshot_at and age_ms * 2 >= log.config.delete_retention_ms:
+        if stored.snapshot_at and (self._clock.wall_ms() - stored.snapshot_at) * 2 >= old_ms:
             return True
         if stored.changes < least:
             return False
