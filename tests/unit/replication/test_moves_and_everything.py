@@ -15,15 +15,12 @@ from tests.unit.storage.samples import read_all
 from wire.types import Offset
 
 A, B = "/a", "/b"
-OPERATIONS = st.lists(
-    st.tuples(
-        st.sampled_from(
-            ["append", "append", "epoch", "truncate", "start over", "log start", "retention", "step"]
-        ),
-        st.integers(1, 6),
-    ),
-    max_size=40,
+CHANGES = ["append", "append", "epoch", "truncate", "start over", "log start", "retention"]
+NUMBERS = st.integers(1, 6)
+BEFORE = st.lists(
+    st.tuples(st.sampled_from(["append", "epoch", "append", "log start"]), NUMBERS), min_size=5, max_size=15
 )
+DURING = st.lists(st.tuples(st.sampled_from([*CHANGES, *["step"] * 5]), NUMBERS), max_size=25)
 
 
 class Gate:
@@ -48,7 +45,7 @@ def change(log: Log, operation: str, number: int, epoch: int) -> None:
                 log.append_as_follower(data)
             log.set_high_watermark(Offset(log.log_end_offset - 1))
         case "truncate":
-            log.truncate_suffix(max(log.log_start_offset, Offset(log.log_end_offset - number)))
+            log.truncate_suffix(max(log.log_start_offset, Offset(log.log_end_offset - 4 * number)))
         case "start over":
             log.truncate_fully_and_start_at(Offset(log.log_end_offset + number))
         case "log start":
@@ -64,7 +61,7 @@ def state(log: Log) -> tuple[object, ...]:
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(before=OPERATIONS, during=OPERATIONS)
+@given(before=BEFORE, during=DURING)
 def test_the_copy_becomes_the_log(before: list[tuple[str, int]], during: list[tuple[str, int]]) -> None:
     broker = FakeBroker(directories=[A, B])
     broker.store.prefer(P0, A)
@@ -102,7 +99,9 @@ def test_the_copy_becomes_the_log(before: list[tuple[str, int]], during: list[tu
                 current = broker.partition.log
                 assert current is not None
                 if operation == "step":
-                    gate.steps.release()
+                    for _ in range(number):
+                        gate.steps.release()
+                        await wait_all_tasks_blocked()
                     continue
                 epoch += operation in ("epoch", "truncate", "start over")
                 change(current, operation, number, epoch)
