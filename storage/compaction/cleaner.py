@@ -61,6 +61,7 @@ class Cleaning(NamedTuple):
         job: for the worker.
         segments: that may be replaced, by base offset.
         truncations: how often the log's end had been cut off.
+        settings: of the cleaner when it began.
         missed: the groups that could not be taken in, by their first base offsets.
     """
 
@@ -68,6 +69,7 @@ class Cleaning(NamedTuple):
     job: CleaningJob
     segments: dict[int, Segment]
     truncations: int
+    settings: CleanerSettings
     missed: list[Offset]
 
 
@@ -96,9 +98,10 @@ class Cleaner:
         self._set_aside: dict[TopicPartition, MonotonicSeconds] = {}
 
     def reconfigure(self, settings: CleanerSettings) -> None:
-        """Take new settings, for the cleanings that begin from now on. What was uncleanable is tried again."""
-        self.settings = settings
-        self.uncleanable.clear()
+        """Take new settings. Cleanings that are under way are stale, and what was uncleanable is tried again."""
+        if settings != self.settings:
+            self.settings = settings
+            self.uncleanable.clear()
 
     # Choosing
 
@@ -208,14 +211,21 @@ class Cleaner:
             memory=self.settings.memory,
             bytes_per_second=self.settings.bytes_per_second,
         )
-        return Cleaning(log, job, {segment.base_offset: segment for segment in segments}, log.truncations, [])
+        return Cleaning(
+            log,
+            job,
+            {segment.base_offset: segment for segment in segments},
+            log.truncations,
+            self.settings,
+            [],
+        )
 
     # Finishing
 
     def is_stale(self, cleaning: Cleaning) -> bool:
         """Tell whether nothing that a worker makes of a log is of use any more: it was truncated or removed, it is not
-        compacted any more, its directory is offline, or it is being copied to another one. A copy of old records must
-        not miss the tombstones of them.
+        compacted any more, its directory is offline, it is being copied to another one, or the cleaner has other
+        settings now. A copy of old records must not miss the tombstones of them.
         """
         log = cleaning.log
         return (
@@ -223,6 +233,7 @@ class Cleaner:
             or not log.config.compacts
             or log.home.is_offline
             or log.truncations != cleaning.truncations
+            or cleaning.settings != self.settings
             or self._store.future_log(log.topic_partition) is not None
         )
 

@@ -12,7 +12,11 @@ from tests.integration.operations.operating import BROKERS, Operator
 @pytest.fixture(scope="package")
 def operated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three brokers; the automatic rebalance is off, so that only the tests elect leaders."""
-    overrides = {"min.insync.replicas": "1", "auto.leader.rebalance.enable": "false"}
+    overrides = {
+        "min.insync.replicas": "1",
+        "auto.leader.rebalance.enable": "false",
+        "ottla.metrics.port": "0",
+    }
     with Cluster.up(tmp_path_factory.mktemp("operated") / "data", overrides=overrides) as cluster:
         yield cluster
 

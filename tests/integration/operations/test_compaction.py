@@ -2,13 +2,16 @@
 
 import contextlib
 import subprocess
+import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from ottla.commands.main import main
 from ottla.testing import Cluster
 from ottla.testing.replica_files import replica_directory, replica_records
 from storage.checkpoints import OffsetCheckpoint
@@ -187,6 +190,33 @@ def test_a_broker_killed_while_it_cleans_loses_nothing(operator: Operator) -> No
     assert {offset: found.get(offset) for offset in expected} == expected
     until(lambda: on_disk(cluster, 0, "interrupted") == expected)
     assert consume(cluster, "interrupted") == expected
+
+
+def test_a_damaged_log_is_named_and_the_others_are_cleaned(operator: Operator) -> None:
+    cluster = operator.cluster
+    for topic in ("spoilt", "sound"):
+        operator.place(topic, (0,))
+        configure(operator, topic, TOPIC | {"cleanup.policy": "delete"})
+        expected = write(cluster, topic, records=1000, keys=20)
+    directory = replica_directory(logs_of(cluster, 0), types.TopicPartition("spoilt", 0))
+    segment = min(directory.glob("*.log"))
+    data = bytearray(segment.read_bytes())
+    data[data.index(b"value")] ^= 1
+    segment.write_bytes(data)
+    configure(operator, "spoilt", {"cleanup.policy": "compact"})
+    seen = cluster.wait(lambda seen: "spoilt-0" in seen.descriptions[0]["cleaner"]["uncleanable"])
+    assert "checksum" in seen.descriptions[0]["cleaner"]["uncleanable"]["spoilt-0"]
+    configure(operator, "sound", {"cleanup.policy": "compact"})
+    until(lambda: on_disk(cluster, 0, "sound") == expected)
+    assert segment.read_bytes() == data
+    dumped = CliRunner().invoke(main, ["dump-log", "--files", str(segment)])
+    assert dumped.exit_code == 0
+    assert dumped.stdout.count("isvalid: false") == 1
+    port = seen.descriptions[0]["metrics_port"]
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        metrics = answer.read().decode()
+    assert 'kafka_log_logcleaner_uncleanable{partition="0",topic="spoilt"} 1.0' in metrics
+    assert "kafka_log_logcleanermanager_uncleanable_partitions_count" in metrics
 
 
 def test_committed_offsets_are_compacted(operator: Operator) -> None:

@@ -162,7 +162,7 @@ def test_as_many_workers_as_there_are_threads() -> None:
         assert sum(bench.compaction.is_cleaning(log.topic_partition) for log in bench.logs) == 2
         bench.config.apply_dynamic({}, {"log.cleaner.threads": "3"})
         await trio.sleep(1)
-        assert len(bench.workers) == 3
+        assert [worker.killed for worker in bench.workers] == [True, True, False, False, False]
 
     bench = run(story, logs=4, log_cleaner_threads="2")
     assert all(worker.killed for worker in bench.workers)
@@ -306,6 +306,23 @@ def test_stopping_kills_the_worker_and_leaves_the_log_as_it_was() -> None:
     assert not bench.unfinished()
     assert len(values(bench.logs[0])) == 12
     assert not bench.compaction.cleaner.in_progress
+
+
+def test_other_settings_hold_for_a_cleaning_that_is_under_way() -> None:
+    async def story(bench: Bench) -> None:
+        bench.holds = True
+        bench.fill(bench.logs[0])
+        await trio.sleep(1)
+        bench.config.apply_dynamic({}, {"log.cleaner.io.max.bytes.per.second": "5000"})
+        await trio.sleep(1)
+        assert [worker.killed for worker in bench.workers] == [True, False]
+        (cleaning,) = bench.compaction.cleaner.in_progress.values()
+        assert cleaning.job.bytes_per_second == 5000
+        bench.workers[1].may_go.set()
+        await trio.sleep(1)
+        assert is_compacted(bench.logs[0])
+
+    run(story)
 
 
 def test_what_a_worker_is_given_is_its_share() -> None:
