@@ -112,8 +112,10 @@ def seal(place: SnapshotPlace, pieces: list[bytes]) -> bytes:
             place.written_at,
         ]
     )
-    body = b"".join([head, *pieces])
-    return body + _CRC.pack(crc32c(body))
+    checksum = crc32c(head)
+    for piece in pieces:
+        checksum = crc32c(piece, checksum)
+    return b"".join([head, *pieces, _CRC.pack(checksum)])
 
 
 def open_snapshot(data: bytes) -> tuple[SnapshotPlace, msgpack.Unpacker]:
