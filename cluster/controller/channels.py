@@ -10,7 +10,7 @@ wakes up with its channels full of decisions that another controller has overrul
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -54,12 +54,15 @@ class _Channel:
         self.connection = connection
         self.queue: deque[ControlRequest] = deque()
         self.scope = trio.CancelScope()
+        self.put_count = 0
+        self.answered_count = 0
         self._filled = trio.Event()
 
     def put(self, request: ControlRequest) -> None:
         if len(self.queue) >= MAX_QUEUED_REQUESTS:
             raise RuntimeError(f"broker {self.registration.broker_id} does not take its requests")
         self.queue.append(request)
+        self.put_count += 1
         self._filled.set()
 
     async def wait_first(self) -> ControlRequest:
@@ -134,10 +137,23 @@ class Channels:
         return {broker_id: len(channel.queue) for broker_id, channel in self._channels.items()}
 
     async def wait_sent(self) -> None:
-        """Wait until every request queued so far has been answered, or its broker has gone."""
+        """Wait until no request waits for its answer any more, but for those to brokers that have gone."""
         while any(self.backlog().values()):
-            self._answered = trio.Event()
             await self._answered.wait()
+
+    async def wait_heard(self, broker_ids: Collection[BrokerId]) -> None:
+        """Wait until some brokers have answered what is queued for them now, or have gone.
+
+        What is queued meanwhile is not waited for, so it ends on a busy cluster, too.
+        """
+        wanted = [
+            (channel, channel.put_count)
+            for broker_id, channel in self._channels.items()
+            if broker_id in broker_ids
+        ]
+        for channel, count in wanted:
+            while channel.answered_count < count and not channel.scope.cancel_called:
+                await self._answered.wait()
 
     async def _send_all(self, channel: _Channel) -> None:
         try:
@@ -148,11 +164,16 @@ class Channels:
                     if channel.scope.cancel_called:
                         return  # closed while the answer was on its way to us: the queue is cleared
                     channel.queue.popleft()
+                    channel.answered_count += 1
                     self._on_answer(channel.registration, request, response)
-                    self._answered.set()
+                    self._wake_waiting()
         finally:
             channel.connection.close()
-            self._answered.set()
+            self._wake_waiting()
+
+    def _wake_waiting(self) -> None:
+        answered, self._answered = self._answered, trio.Event()
+        answered.set()
 
     async def _send(self, channel: _Channel, request: ControlRequest) -> Response:
         """Send until it is answered."""

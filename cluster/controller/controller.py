@@ -234,6 +234,14 @@ class Controller:
         if self._term is not None:
             await self._term.channels.wait_sent()
 
+    async def wait_heard(self) -> None:
+        """Wait until the live brokers have heard what was decided before; at once where this broker is none.
+
+        One that is shutting down, or goes meanwhile, is not waited for.
+        """
+        if self._term is not None:
+            await self._term.channels.wait_heard(self._term.context.live_brokers())
+
     async def resign(self) -> None:
         """Give the office up for good, so that another broker is elected: the last act of an orderly stop.
 

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from cluster.handlers.failures import EXPECTED_FAILURES, Failure, failure_of
-from cluster.handlers.metadata_waits import wait_told
+from cluster.handlers.metadata_waits import wait_all_told
 from cluster.handlers.together import each_of
 from wire.apis import ApiKey
 from wire.errors import Error
@@ -53,8 +53,8 @@ async def handle(call: "ApiCall") -> CreatePartitionsResponse:
     await each_of([topic for topic in request.topics if failures[topic.name] is None], extend)
     extended = [topic for topic in request.topics if failures[topic.name] is None]
     if not request.validate_only:
-        await wait_told(
-            broker.metadata,
+        await wait_all_told(
+            broker,
             lambda snapshot: all(_is_led(snapshot, topic) for topic in extended),
             request.timeout_ms,
         )

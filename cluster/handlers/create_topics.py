@@ -2,7 +2,8 @@
 
 Only the active controller answers; the others say NOT_CONTROLLER for each topic. The answer waits until this
 broker has been told of a leader of every partition, or the request's time is over, which is
-REQUEST_TIMED_OUT: the topic is created all the same.
+REQUEST_TIMED_OUT: the topic is created all the same. It waits a little, too, for the other live brokers to
+have heard of the topics.
 """
 
 from collections import Counter
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cluster.handlers.describe_configs import topic_configs
 from cluster.handlers.failures import EXPECTED_FAILURES, Failure, failure_of
-from cluster.handlers.metadata_waits import wait_told
+from cluster.handlers.metadata_waits import wait_all_told
 from cluster.handlers.together import each_of
 from wire.apis import ApiKey
 from wire.errors import Error
@@ -61,8 +62,8 @@ async def handle(call: "ApiCall") -> CreateTopicsResponse:
 
     await each_of([topic for topic in request.topics if topic.name not in failures], create)
     if not request.validate_only:
-        await wait_told(
-            broker.metadata,
+        await wait_all_told(
+            broker,
             lambda snapshot: all(
                 _is_led(snapshot, name, len(made.replicas)) for name, made in created.items()
             ),

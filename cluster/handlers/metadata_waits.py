@@ -7,10 +7,13 @@ import trio
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import BrokerContext
     from cluster.replication.metadata_cache import ClusterSnapshot, MetadataCache
 
 FIRST_TOLD_TIMEOUT_MS: Final = 5_000
 """How long a client that comes while the broker starts may wait to be told of the cluster."""
+OTHERS_TOLD_TIMEOUT_MS: Final = 1_000
+"""How long the answer to who created a topic waits for brokers that have not heard of it."""
 
 
 def once_told(call: "ApiCall", begin: "Callable[[ApiCall], None]") -> None:
@@ -51,3 +54,28 @@ async def wait_told(
         while not condition(metadata.snapshot):
             await metadata.wait_changed()
     return condition(metadata.snapshot)
+
+
+async def wait_all_told(
+    broker: "BrokerContext", condition: "Callable[[ClusterSnapshot], bool]", timeout_ms: int
+) -> bool:
+    """Wait until this broker, which is the controller, has been told something, and then until the others have.
+
+    A client asks any broker next, and some of them believe for long what one tells that has not heard yet. A
+    broker that does not answer is not waited for beyond `OTHERS_TOLD_TIMEOUT_MS`.
+
+    Args:
+        broker: The controller's broker.
+        condition: Whether a state of the cluster is the one waited for.
+        timeout_ms: How long to wait; zero or less only looks.
+
+    Returns:
+        Whether the condition came true here in time.
+    """
+    began_at = trio.current_time()
+    is_told = await wait_told(broker.metadata, condition, timeout_ms)
+    if is_told:
+        left_ms = timeout_ms - (trio.current_time() - began_at) * 1000
+        with trio.move_on_after(max(min(left_ms, OTHERS_TOLD_TIMEOUT_MS), 0) / 1000):
+            await broker.controller.wait_heard()
+    return is_told

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import trio
+
 from cluster.zookeeper.broker_store import BrokerStore
 from cluster.zookeeper.znodes import BrokerRegistration, RegisteredEndpoint
 from wire.messages.leader_and_isr import LeaderAndIsrRequest
@@ -42,6 +44,41 @@ def test_a_new_topic_gets_leaders(tell: Tell) -> None:
             assert broker.metadata[T1].leader == 1
             leaders = {leader.broker_id: leader.host_name for leader in broker.heard[0].live_leaders}
             assert leaders == {0: "b0", 1: "b1"}
+
+    tell(story)
+
+
+def test_who_waits_is_told_when_every_live_broker_has_heard(tell: Tell) -> None:
+    async def story(cluster: Any) -> None:
+        async def wait_heard() -> None:
+            await cluster.controllers[0].wait_heard()
+            heard.append({broker for broker, each in cluster.brokers.items() if T0 in each.metadata})
+
+        heard: list[set[int]] = []
+        cluster.brokers[1].is_deaf = cluster.brokers[2].is_deaf = True
+        await cluster.create_topic("t", [[0, 1, 2]])
+        cluster.nursery.start_soon(wait_heard)
+        cluster.nursery.start_soon(wait_heard)
+        await cluster.settle()
+        assert heard == []
+        cluster.brokers[1].is_deaf = False
+        await cluster.pass_time(0.2)
+        assert heard == [], "one has not heard"
+        await cluster.kill_broker(2)
+        assert heard == [{0, 1}, {0, 1}], "a broker that has gone is not waited for"
+
+    tell(story)
+
+
+def test_a_broker_that_shuts_down_is_not_waited_for(tell: Tell) -> None:
+    async def story(cluster: Any) -> None:
+        controller = cluster.controllers[0]
+        await controller.controlled_shutdown(2, cluster.brokers[2].epoch)
+        cluster.brokers[2].is_deaf = True
+        await cluster.create_topic("t", [[0, 1]])
+        with trio.fail_after(1):
+            await controller.wait_heard()
+        assert T0 in cluster.brokers[1].metadata
 
     tell(story)
 

@@ -10,7 +10,7 @@ from cluster.handlers import describe_cluster, find_coordinator
 from cluster.handlers.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from cluster.handlers.call import ApiCall
 from cluster.handlers.metadata import MetadataHandler
-from cluster.handlers.metadata_waits import wait_told
+from cluster.handlers.metadata_waits import wait_all_told, wait_told
 from cluster.replication.metadata_cache import MetadataCache
 from wire.apis import ApiKey
 from wire.errors import Error
@@ -311,5 +311,22 @@ def test_waiting_to_be_told():
         assert not await wait_told(metadata, lambda snapshot: "v" in snapshot.topics, 0)
 
     import trio.testing
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+@pytest.mark.parametrize(("timeout_ms", "waited_s"), [(30_000, 1.0), (200, 0.2), (0, 0.0)])
+def test_other_brokers_are_waited_for_a_little(timeout_ms, waited_s):
+    import trio.testing
+
+    async def main():
+        broker = SimpleNamespace(
+            metadata=MetadataCache(), controller=SimpleNamespace(wait_heard=trio.sleep_forever)
+        )
+        broker.metadata.update(update({0: 1}))
+        began_at = trio.current_time()
+        assert await wait_all_told(broker, lambda snapshot: "t" in snapshot.topics, timeout_ms)
+        assert trio.current_time() - began_at == pytest.approx(waited_s)
+        assert not await wait_all_told(broker, lambda snapshot: "v" in snapshot.topics, timeout_ms)
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
