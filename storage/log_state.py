@@ -45,6 +45,7 @@ class LogState:
         "_high_watermark",
         "_name_unsynced",
         "_removals",
+        "_set_aside",
         "home",
         "last_flush",
         "leader_epochs",
@@ -86,6 +87,7 @@ class LogState:
         self._name_unsynced = (
             False  # whether the log's directory was renamed since the log directory was synced
         )
+        self._set_aside = False
         self.truncations = 0
 
     def open(
@@ -344,6 +346,7 @@ class LogState:
         Raises:
             StorageError: the disk failed.
         """
+        self._set_aside = True
         self.rename(names.marked_directory(self.topic_partition, uuid4().hex, mark))
         self.segments.close()
         return self.segments.directory
@@ -376,4 +379,7 @@ class LogState:
         self.segments.close()
 
     def _failed(self, error: OSError, doing: str) -> StorageError:
+        if self._set_aside and isinstance(error, FileNotFoundError):
+            # Whoever still holds the log of a deleted or moved replica learns nothing of the disk by it.
+            return StorageError(f"{doing} {self.topic_partition}: the log is not in use any more")
         return self.home.fail(error, f"{doing} {self.topic_partition}")

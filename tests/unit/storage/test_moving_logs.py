@@ -256,3 +256,23 @@ def test_a_crash_at_any_change_of_a_move(rounds: list[tuple[list[str], int]], ch
         assert [read_header(data).base_offset for data in found] == list(range(len(found)))
         log.set_high_watermark(log.log_end_offset)
     store.close(threads=1)
+
+
+def test_a_log_that_is_gone_does_not_take_its_directory_along(store: LogStore) -> None:
+    log = filled(store)
+    store.remove(PARTITION)
+    clock = store.directories[0].clock
+    assert isinstance(clock, TestClock)
+    clock.advance(log.config.file_delete_delay_ms)
+    store.remove_due_files()
+    for use in (
+        lambda: log.read(Offset(0), 100, upper_bound=Offset(10), min_one_batch=True),
+        log.flush,
+        lambda: append(log, batch()),
+        lambda: log.delete_old_segments(clock.wall_ms()),
+    ):
+        try:
+            use()
+        except StorageError as error:
+            assert "not in use any more" in str(error)  # noqa: PT017 - some of them need no file
+    assert not log.home.is_offline
