@@ -65,7 +65,7 @@ def require_jars(
         found, missing = find_jars(bundles, given)
         if missing:
             raise JobError(
-                f"{_names(missing)} missing in {given}: put it there, or leave --jars out to fetch it"
+                f"{_names(missing)} missing in {given}: complete that folder, or leave --jars out to fetch jars"
             )
         return found
     folder = ivy_folder(conf) / "jars"
