@@ -37,7 +37,7 @@ class Network:
         _run("ip", "-n", self._hub, "link", "add", "bridge", "type", "bridge")
         _run("ip", "-n", self._hub, "link", "set", "bridge", "up")
         _run("ip", "link", "add", root_link, "type", "veth", "peer", "name", "root", "netns", self._hub)
-        _run("ip", "addr", "add", f"{self._subnet}.1/24", "dev", root_link)
+        _run("ip", "addr", "add", f"{self._root_address}/24", "dev", root_link)
         _run("ip", "link", "set", root_link, "up")
         _run("ip", "-n", self._hub, "link", "set", "root", "master", "bridge", "up")
 
@@ -78,6 +78,21 @@ class Network:
         """Cut a host off from everything."""
         _run("ip", "-n", self._hub, "link", "set", name, "down")
 
+    def lose_answers(self, name: str) -> None:
+        """Let nothing that a host says reach the test's own clients, but for resets; what they say arrives."""
+        silent = ("-p", "tcp", "!", "--tcp-flags", "RST", "RST", "-j", "DROP")
+        _run(*self.on(name), "iptables", "-A", "OUTPUT", "-d", self._root_address, *silent)
+
+    def reset_clients(self, name: str) -> None:
+        """Answer whatever the test's own clients send to a host with a reset of their connection."""
+        reset = ("-p", "tcp", "-j", "REJECT", "--reject-with", "tcp-reset")
+        _run(*self.on(name), "iptables", "-A", "INPUT", "-s", self._root_address, *reset)
+
+    def resets(self, name: str) -> int:
+        """Give how many packets were answered so."""
+        listed = _run(*self.on(name), "iptables", "-nvxL", "INPUT").splitlines()
+        return sum(int(line.split()[0]) for line in listed if "REJECT" in line)
+
     def heal(self) -> None:
         """Undo every cut."""
         for name in self._numbers:
@@ -92,6 +107,10 @@ class Network:
         self._numbers.clear()
         # The link into the root namespace goes with its peer.
         _run("ip", "netns", "delete", self._hub)
+
+    @property
+    def _root_address(self) -> str:
+        return f"{self._subnet}.1"
 
     def _drop(self, name: str, chain: str, side: str, other: str) -> None:
         _run(*self.on(name), "iptables", "-A", chain, side, self.address(other), "-j", "DROP")

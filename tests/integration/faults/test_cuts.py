@@ -4,6 +4,7 @@ import time
 
 from tests.integration.faults.harmed_cluster import BROKERS, PARTITIONS, HarmedCluster, host, led_by_others
 from tests.integration.faults.load import Load, report
+from tests.patience import until
 
 
 def test_a_leader_loses_its_followers(harmed: HarmedCluster, topic: str, record_property) -> None:
@@ -88,6 +89,28 @@ def test_a_link_works_one_way_only(harmed: HarmedCluster, topic: str, record_pro
         harmed.wait_in_sync(topic, PARTITIONS)
         load.wait_progress()
     harmed.verify(load)
+
+
+def test_answers_are_lost_after_the_append(harmed: HarmedCluster, topic: str, record_property) -> None:
+    """F09: what a leader has taken, and told nobody of, comes again over other connections; it is there once."""
+    with Load(harmed.bootstrap_servers, topic, PARTITIONS) as load:
+        load.wait_progress()
+        leader = harmed.view().leader(topic, 0)
+        began = time.perf_counter()
+        harmed.network.lose_answers(host(leader))
+        unheard = end_of(harmed.view(), topic)
+        harmed.wait(lambda seen: end_of(seen, topic) > unheard)
+        harmed.network.reset_clients(host(leader))
+        until(lambda: harmed.network.resets(host(leader)) > 0)
+        harmed.network.heal()
+        load.wait_progress()
+        report(record_property, "F09 answers lost", load.longest_gap_s(began))
+    harmed.verify(load)
+
+
+def end_of(seen, topic: str) -> int:
+    """Give how far the leader of the first partition has come."""
+    return seen.partition(topic, 0)["log_end"]
 
 
 def test_a_leader_is_isolated(harmed: HarmedCluster, topic: str, record_property) -> None:
