@@ -6,7 +6,7 @@ the order of their coming.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -123,13 +123,6 @@ class ReplicaMoves:
         for future in store.future_logs():
             if future.home is home:
                 store.forget_future(future.topic_partition)
-
-    def lags(self) -> Iterable[int]:
-        """Give how far each copy is behind its log."""
-        for move in self._moves.values():
-            log = move.partition.log
-            if log is not None:
-                yield max(0, log.log_end_offset - move.future.log_end_offset)
 
     def _start(self, move: ReplicaMove) -> None:
         if self._nursery is not None:
