@@ -136,8 +136,8 @@ class GroupSnapshots:
     def is_due(self, stored: StoredPartition, log: "Log", least: int = CHANGES_MIN) -> bool:
         """Whether reading what has come since the last snapshot takes longer than it should.
 
-        A snapshot of many offsets is written less often: at most for every second of them a change. One that will
-        soon be too old is written anew whatever has come.
+        A snapshot of many offsets is written less often: when there is a change for every fourth of them. One that
+        will soon be too old is written anew whatever has come.
         """
         old_ms = log.config.delete_retention_ms
         if old_ms < _RETENTION_MIN_MS:
@@ -146,7 +146,7 @@ class GroupSnapshots:
             return True
         if stored.changes < least:
             return False
-        return stored.changes * 2 >= sum(len(group.offsets) for group in stored.groups.values())
+        return stored.changes * 4 >= sum(len(group.offsets) for group in stored.groups.values())
 
 
 def is_of(place: SnapshotPlace, log: "Log") -> bool:
