@@ -10,7 +10,7 @@ from tests.integration.directories.disk_cluster import DiskCluster
 from tests.integration.operations.operating import Operator
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def disks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DiskCluster]:
     """Three brokers with two disks each."""
     if os.geteuid() != 0:
