@@ -10,12 +10,9 @@ traceback; the logs are then left as a crash leaves them.
 """
 
 import base64
-import gc
 import logging
 import os
-import signal
 import sys
-import traceback
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -36,10 +33,9 @@ from cluster.metrics.catalogue import BrokerMetrics
 from cluster.network.connection_limits import ConnectionLimits
 from cluster.network.management import ManagementServer
 from cluster.probes import add_probes
-from cluster.process_limits import set_process_limits
 from cluster.state_feed import StateFeed
-from cluster.stop_reasons import BrokerStopError, ExitCode, stop_reason
-from cluster.surroundings import Surroundings, real_surroundings
+from cluster.stop_reasons import BrokerStopError, ExitCode
+from cluster.surroundings import Surroundings
 from cluster.zookeeper.broker_store import BrokerStore
 from cluster.zookeeper.config_changes import ConfigChanges
 from storage.loading import LoadProgress
@@ -51,6 +47,7 @@ if TYPE_CHECKING:
     from cluster.addresses import Addresses
     from cluster.configuration.broker_config import BrokerConfig
     from cluster.zookeeper.guardian import GuardianLink
+    from storage.log_config import LogConfig
 
 logger = logging.getLogger(__name__)
 
@@ -68,57 +65,6 @@ class State(Enum):
     RECOVERING = "recovering"  # opening its logs, and checking those that were not closed cleanly
     RUNNING = "running"
     STOPPING = "stopping"
-
-
-def run(config: "BrokerConfig", link: "GuardianLink | None") -> int:
-    """Run a broker until it is told to stop, by SIGTERM, SIGINT or its management socket, or cannot go on.
-
-    Args:
-        config: What it goes by.
-        link: To the guardian that watches over this process, if there is one.
-
-    Returns:
-        The exit code of the process, one of `ExitCode`; what is wrong has been logged.
-    """
-    try:
-        set_process_limits()
-        trio.run(_run_process, config, link, strict_exception_groups=True)
-    except BaseException as failure:  # noqa: BLE001 - the border of the process: each failure is told and coded
-        reason = stop_reason(failure)
-        if reason is None:
-            traceback.print_exception(failure)
-            logger.critical("the broker stops because of a bug; its logs are recovered when it starts again")
-            return ExitCode.BUG
-        logger.critical("%s", reason)
-        return reason.code
-    return ExitCode.STOPPED
-
-
-async def _run_process(config: "BrokerConfig", link: "GuardianLink | None") -> None:
-    """Run the one broker of a process: signals stop it, and what it has loaded is left out of collections."""
-    broker = Broker(config, real_surroundings(), link)
-    async with trio.open_nursery() as nursery:
-        await nursery.start(_watch_signals, broker)
-        nursery.start_soon(_freeze_loaded, broker)
-        await broker.run()
-        nursery.cancel_scope.cancel()
-
-
-async def _watch_signals(
-    broker: "Broker", *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        task_status.started()
-        async for number in signals:
-            logger.info("told to stop by %s", signal.Signals(number).name)
-            broker.stop()
-
-
-async def _freeze_loaded(broker: "Broker") -> None:
-    """Take what a broker has loaded out of the garbage collector's sight: it stays, and looking costs time."""
-    await broker.ready.wait()
-    gc.collect()
-    gc.freeze()
 
 
 class Broker:
@@ -203,23 +149,7 @@ class Broker:
         broker_id = self.config.broker_id
         self._set_state(State.RECOVERING)
         service.start_soon(self._serve_management, name="management socket")
-        # Recovery can be long: a broker that is told to stop meanwhile does it again at its next start.
-        logs = self._logs = await self._around.offload_abandoned(
-            partial(
-                LogStore.open,
-                self.config.log_directories,
-                self.config.log_config_defaults(),
-                configs,
-                self._around.clock,
-                self._around.disk,
-                progress=self._loading,
-                recovery_threads=self.config.num_recovery_threads_per_data_dir,
-                producer_expiration_ms=self.config.producer_id_expiration_ms,
-            )
-        )
-        self._locked.set()
-        logs.check_identity(cluster_id, broker_id)
-        logs.write_identity(cluster_id, broker_id)
+        logs = await self._open_logs(cluster_id, configs)
         self._live.attach(logs)
         self._set_state(State.STARTING)
         directory = Path(logs.directories[0].path) if self._around.has_files else None
@@ -271,6 +201,27 @@ class Broker:
         logger.info(
             "broker %d serves %s", broker_id, ", ".join(str(each) for each in self._addresses.advertised)
         )
+
+    async def _open_logs(self, cluster_id: str, configs: "dict[str, LogConfig]") -> LogStore:
+        """Lock, recover and check the log directories."""
+        # Recovery can be long: a broker that is told to stop meanwhile does it again at its next start.
+        logs = self._logs = await self._around.offload_abandoned(
+            partial(
+                LogStore.open,
+                self.config.log_directories,
+                self.config.log_config_defaults(),
+                configs,
+                self._around.clock,
+                self._around.disk,
+                progress=self._loading,
+                recovery_threads=self.config.num_recovery_threads_per_data_dir,
+                producer_expiration_ms=self.config.producer_id_expiration_ms,
+            )
+        )
+        self._locked.set()
+        logs.check_identity(cluster_id, self.config.broker_id)
+        logs.write_identity(cluster_id, self.config.broker_id)
+        return logs
 
     async def _settle_broker_id(self) -> None:
         """Take the id that is configured, else the one this broker was given before, else a new one."""

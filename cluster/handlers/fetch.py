@@ -9,6 +9,7 @@ Records leave as file ranges, never read here, unless an old client has them con
 from typing import TYPE_CHECKING, Final
 
 from cluster.handlers.current_leader import current_leader
+from cluster.replication.fetch_answers import failed_partition
 from cluster.replication.fetch_session import (
     TOPIC_IDS_SINCE,
     FetchClient,
@@ -17,7 +18,6 @@ from cluster.replication.fetch_session import (
     FetchSession,
     Isolation,
 )
-from cluster.replication.fetches import failed_partition
 from storage.log_read import read_range
 from wire.apis import ApiKey
 from wire.errors import ApiError, Error

@@ -10,8 +10,9 @@ for replicas is acknowledged first, and only by the fetch itself, never by the r
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from cluster.replication.fetch_answers import divergence, empty_partition, failed_partition, readable_end
 from cluster.replication.fetch_session import (
     FetchItem,
     FetchParams,
@@ -23,15 +24,13 @@ from cluster.replication.fetch_session import (
 from cluster.replication.throttle import UNLIMITED
 from storage.errors import LogError, OffsetOutOfRangeError
 from wire.errors import ApiError, Error
-from wire.messages.fetch import AbortedTransaction, EpochEndOffset, PartitionData
+from wire.messages.fetch import AbortedTransaction, PartitionData
 from wire.types import (
     NO_BROKER,
     NO_LEADER_EPOCH,
-    NO_OFFSET,
     NO_TOPIC_ID,
     BrokerId,
     MonotonicSeconds,
-    Offset,
     TopicId,
 )
 
@@ -129,7 +128,7 @@ class Fetches:
             log = partition.local_log(NO_LEADER_EPOCH, require_leader=False)
         except ApiError:
             return
-        if _readable_end(log, item.session.isolation) != item.fetch_offset:
+        if readable_end(log, item.session.isolation) != item.fetch_offset:
             # A completion in the middle of the read has appended: it fired before the item stood in the register. Or a
             # throttle holds it back.
             if item.session.parked is not None:
@@ -156,7 +155,7 @@ class Fetches:
         except ApiError:
             self._complete(session)
             return
-        end = _readable_end(log, params.isolation)
+        end = readable_end(log, params.isolation)
         if end == item.fetch_offset:
             item.watch(partition)  # the watermark moved, but not what may be read
         elif end > item.fetch_offset and self._room(partition, log, params) == 0:
@@ -180,7 +179,7 @@ class Fetches:
             try:
                 partition = self._find(item.topic_partition)
                 log = partition.local_log(item.current_leader_epoch, require_leader=params.require_leader)
-                end = _readable_end(log, params.isolation)
+                end = readable_end(log, params.isolation)
                 if end <= item.fetch_offset:
                     if end < item.fetch_offset:
                         return True
@@ -248,7 +247,7 @@ class Fetches:
         except ApiError:
             return
         if (
-            item.fetch_offset >= _readable_end(log, item.session.isolation)
+            item.fetch_offset >= readable_end(log, item.session.isolation)
             and log.high_watermark == data.high_watermark
             and log.log_start_offset == data.log_start_offset
         ):
@@ -301,7 +300,7 @@ class Fetches:
                 preferred = self.select_replica(partition, item, params)
                 if preferred != NO_BROKER:
                     log = partition.local_log(item.current_leader_epoch, require_leader=False)
-                    return _empty(item, log, preferred)
+                    return empty_partition(item, log, preferred)
             log = partition.local_log(item.current_leader_epoch, require_leader=params.require_leader)
             return self._read_log(item, partition, log, params, limit, min_one, now, is_fetch)
         except ApiError as failure:
@@ -326,9 +325,9 @@ class Fetches:
             partition.follower(params.replica_id, item.current_leader_epoch) if params.is_follower else None
         )
         if item.last_fetched_epoch >= 0:
-            diverging = _divergence(log, item, leader_end)
+            diverging = divergence(log, item, leader_end)
             if diverging is not None:
-                return _empty(item, log, NO_BROKER, diverging)
+                return empty_partition(item, log, NO_BROKER, diverging)
         if not log.log_start_offset <= offset <= leader_end:
             raise OffsetOutOfRangeError(f"{partition.topic_partition} has no offset {offset}")
         if remote is not None:
@@ -342,14 +341,14 @@ class Fetches:
                 limit = min(limit, room)
                 min_one = min_one and room > 0
         else:
-            end = _readable_end(log, params.isolation)
+            end = readable_end(log, params.isolation)
         if offset >= end or (limit <= 0 and not min_one):
-            return _empty(item, log, NO_BROKER)
+            return empty_partition(item, log, NO_BROKER)
         high_watermark, stable = log.high_watermark, log.last_stable_offset
         read = log.read(offset, min(limit, item.max_bytes), upper_bound=end, min_one_batch=min_one)
         records = read.file_range
         if records is None or (read.first_batch_incomplete and not params.hard_limit):
-            return _empty(item, log, NO_BROKER)
+            return empty_partition(item, log, NO_BROKER)
         aborted = None
         if params.isolation is Isolation.COMMITTED:
             following = log.segments.higher(read.start.segment_base_offset)
@@ -366,53 +365,3 @@ class Fetches:
             aborted_transactions=aborted,
             records=records,
         )
-
-
-def failed_partition(partition_index: int, error: Error) -> PartitionData:
-    """Give the answer for a partition that cannot be read."""
-    return PartitionData(
-        partition_index=partition_index, error_code=int(error), high_watermark=NO_OFFSET, records=b""
-    )
-
-
-_NO_DIVERGENCE: Final = PartitionData().diverging_epoch
-"""The default itself, by whose identity the encoder sees at once that there is nothing to send."""
-
-
-def _empty(
-    item: FetchItem, log: "Log", preferred: BrokerId, diverging: EpochEndOffset = _NO_DIVERGENCE
-) -> PartitionData:
-    return PartitionData(
-        partition_index=item.partition_index,
-        high_watermark=log.high_watermark,
-        last_stable_offset=log.last_stable_offset,
-        log_start_offset=log.log_start_offset,
-        preferred_read_replica=preferred,
-        aborted_transactions=None,
-        records=b"",
-        diverging_epoch=diverging,
-    )
-
-
-def _readable_end(log: "Log", isolation: Isolation) -> Offset:
-    if isolation is Isolation.LOG_END:
-        return log.log_end_offset
-    if isolation is Isolation.HIGH_WATERMARK:
-        return log.high_watermark
-    return log.last_stable_offset
-
-
-def _divergence(log: "Log", item: FetchItem, leader_end: Offset) -> EpochEndOffset | None:
-    """Say where a follower's log parts from ours, or None where it does not as far as its last record tells.
-
-    Raises:
-        OffsetOutOfRangeError: our epochs do not reach to what it has, or it asks for what we have deleted.
-    """
-    end = log.leader_epochs.end_offset_for(item.last_fetched_epoch, leader_end)
-    if end is None:
-        raise OffsetOutOfRangeError(f"nothing is known of leader epoch {item.last_fetched_epoch}")
-    if item.fetch_offset < log.log_start_offset:
-        raise OffsetOutOfRangeError(f"offset {item.fetch_offset} lies before the log's start")
-    if end.epoch < item.last_fetched_epoch or end.end_offset < item.fetch_offset:
-        return EpochEndOffset(epoch=end.epoch, end_offset=end.end_offset)
-    return None

@@ -40,7 +40,7 @@ def run_from_file(properties: Path, overrides: Sequence[str], link: "GuardianLin
     Returns:
         The exit code of the process. What is wrong has been logged.
     """
-    from cluster.broker import run
+    from cluster.broker_process import run
     from cluster.configuration.broker_config import BrokerConfig
     from cluster.configuration.errors import ConfigError
     from cluster.configuration.properties import parse_overrides, read_properties
