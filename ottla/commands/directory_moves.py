@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 LOOK_AGAIN_S: Final = 0.2
+APPLIED_WITHIN_S: Final = 5.0
 
 
 class Replica(NamedTuple):
@@ -143,21 +144,26 @@ async def cancel_directories(admin: "Admin", wanted: Wanted) -> list[Replica]:
 
 
 async def set_directory_rate(admin: "Admin", brokers: Iterable[int], rate: int) -> None:
-    """Have brokers copy so many bytes a second between their directories.
+    """Have brokers copy so many bytes a second between their directories; returns when they go by it, or soon after.
 
     Raises:
         ApiError: a broker refuses.
     """
     from ottla.admin import ConfigChange, ConfigOperation, ConfigResource, ResourceKind
 
-    await admin.alter_configs(
-        {
-            ConfigResource(ResourceKind.BROKER, str(broker)): [
-                ConfigChange(RATE, ConfigOperation.SET, str(rate))
-            ]
-            for broker in sorted(set(brokers))
-        }
-    )
+    resources = [ConfigResource(ResourceKind.BROKER, str(broker)) for broker in sorted(set(brokers))]
+    change = ConfigChange(RATE, ConfigOperation.SET, str(rate))
+    await admin.alter_configs({resource: [change] for resource in resources})
+    # It reaches the brokers through ZooKeeper: a move that began before would not be held back.
+    with trio.move_on_after(APPLIED_WITHIN_S):
+        while True:
+            described = await admin.describe_configs(resources)
+            if all(
+                any(value.name == RATE and value.value == str(rate) for value in described[resource])
+                for resource in resources
+            ):
+                return
+            await trio.sleep(LOOK_AGAIN_S)
 
 
 async def clear_directory_rate(admin: "Admin", brokers: Iterable[int]) -> None:

@@ -133,9 +133,9 @@ class DiskCluster(Cluster):
         subprocess.run(["mount", "-o", f"remount,size={LARGE}", "tmpfs", disk], check=True)
 
     def down(self) -> None:
-        """Stop everything and unmount the disks."""
+        """End everything and unmount the disks."""
         for process in self._processes.values():
-            process.send_signal(signal.SIGTERM)
+            os.killpg(process.pid, signal.SIGKILL)  # guardian and broker: nothing is to be kept
         for process in self._processes.values():
             process.wait(WAIT_TIMEOUT_S)
         self.zookeeper_server.stop()

@@ -106,7 +106,8 @@ def test_a_slow_move_is_shown_survives_a_kill_and_is_cancelled(
 ) -> None:
     operator.place("slow", *EVERYWHERE)
     with Load(disks.bootstrap_servers, "slow", 2) as load:
-        load.wait_progress()
+        for _ in range(5):
+            load.wait_progress()  # a batch is copied at once, however slow the throttle
         before = where(operator, "slow")
         away = SECOND if Path(before[0, 0]).parent.name == FIRST else FIRST
         path = operator.directory / "slow.json"
