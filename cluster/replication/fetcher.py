@@ -12,23 +12,20 @@ Rules of this file:
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import trio
 
-from cluster.metrics.registry import Counter
 from cluster.network.broker_client import BrokerChannel, ConnectionFailedError
 from cluster.replication.fetch_place import LeaderOffsets, find_place
 from cluster.replication.fetch_state import FIRST_BACKOFF_S, FetchState, truncation_offset
+from cluster.replication.fetcher_surroundings import FetcherSurroundings
 from cluster.replication.follower_session import FollowerSession
-from cluster.replication.protocol_versions import FETCH_BY_NAME, InterBrokerVersions
+from cluster.replication.protocol_versions import FETCH_BY_NAME
 from storage.errors import CorruptBatchError, LogError, UnexpectedAppendOffsetError
 from wire.errors import ApiError, Error, RemoteProtocolError
 from wire.messages.fetch import FetchRequest, FetchResponse, PartitionData, ReplicaState
 from wire.types import (
-    BrokerEpoch,
     BrokerId,
     LeaderEpoch,
     MonotonicSeconds,
@@ -38,9 +35,6 @@ from wire.types import (
 )
 
 if TYPE_CHECKING:
-    from cluster.configuration.broker_config import BrokerConfig
-    from cluster.replication.throttle import Throttle
-    from storage.clock import Clock
     from storage.log import Log
 
 logger = logging.getLogger(__name__)
@@ -57,35 +51,6 @@ _RETRIED: Final = frozenset(
     }
 )
 """What a leader answers that has not heard of the new state of things yet."""
-
-
-@dataclass(slots=True, eq=False)
-class FetcherSurroundings:
-    """What every fetcher of one broker shares.
-
-    Attributes:
-        broker_id: This broker.
-        broker_epoch: Gives the epoch of its registration.
-        config: Its settings.
-        versions: What the other brokers understand.
-        clock: Tells when a delayed partition may go on.
-        connect: Gives a channel to a broker, or None while its address is not known.
-        failed: Partitions that were given up, and why.
-        bytes_in: Counts the bytes that were appended.
-        flush: Where ``log.flush.on.ack`` is set, puts logs on disk before the next fetch acknowledges them.
-        throttle: Of what is copied while catching up; None for none.
-    """
-
-    broker_id: BrokerId
-    broker_epoch: Callable[[], BrokerEpoch]
-    config: "BrokerConfig"
-    versions: InterBrokerVersions
-    clock: "Clock"
-    connect: Callable[[BrokerId, int], BrokerChannel | None]
-    failed: dict[TopicPartition, str]
-    bytes_in: Counter
-    flush: "Callable[[Iterable[Log]], Awaitable[None]] | None" = None
-    throttle: "Throttle | None" = None
 
 
 class Fetcher:

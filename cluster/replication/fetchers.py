@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 import trio
 
 from cluster.replication.fetch_state import FetchState
-from cluster.replication.fetcher import Fetcher, FetcherSurroundings
+from cluster.replication.fetcher import Fetcher
+from cluster.replication.fetcher_surroundings import FetcherSurroundings
 from cluster.replication.partition import Partition
 from wire.types import NO_LEADER, BrokerId, TopicPartition
 

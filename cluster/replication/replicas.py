@@ -14,7 +14,7 @@ from cluster.network.endpoints import Endpoint
 from cluster.replication.appends import Appends
 from cluster.replication.compaction import CleaningWorker, Compaction, worker_process
 from cluster.replication.fetch_session_cache import FetchSessionCache
-from cluster.replication.fetcher import FetcherSurroundings
+from cluster.replication.fetcher_surroundings import FetcherSurroundings
 from cluster.replication.fetchers import Fetchers
 from cluster.replication.fetches import Fetches
 from cluster.replication.group_flush import GroupFlush
@@ -165,42 +165,10 @@ class Replicas:
             group_flush=self._group_flush.submit if config.log_flush_on_ack else None,
         )
         self._appends = Appends(self.hosted, clock, timer)
-        self.fetchers = Fetchers(
-            FetcherSurroundings(
-                broker_id=means.broker_id,
-                broker_epoch=lambda: self.roles.broker_epoch,
-                config=config,
-                versions=inter_broker_versions(config.inter_broker_protocol_version),
-                clock=clock,
-                connect=self._connect,
-                failed={},
-                bytes_in=means.metrics.replication_bytes_in.only,
-                flush=self._group_flush.flush if config.log_flush_on_ack else None,
-                throttle=Throttle(
-                    means.broker_id,
-                    clock,
-                    lambda: config.follower_replication_throttled_rate,
-                    lambda settings: settings.follower_replication_throttled_replicas,
-                    config.replication_quota_window_size_seconds,
-                ),
-            )
-        )
+        self.fetchers = Fetchers(self._fetcher_surroundings())
         self.moves = ReplicaMoves(
             self.hosted,
-            MoveSurroundings(
-                store=means.store,
-                clock=clock,
-                offload=means.offload,
-                throttle=Throttle(
-                    means.broker_id,
-                    clock,
-                    lambda: config.replica_alter_log_dirs_rate,
-                    lambda _: (),
-                    config.alter_log_dirs_replication_quota_window_size_seconds,
-                ),
-                chunk_bytes=config.replica_fetch_max_bytes,
-                on_promoted=self._log_moved,
-            ),
+            self._move_surroundings(),
             config.num_replica_alter_log_dirs_threads or len(means.store.directories),
         )
         self.roles = RoleChanges(
@@ -372,6 +340,44 @@ class Replicas:
         return -1 if log is None else max(0, log.log_end_offset - future.log_end_offset)
 
     # Ways to others
+
+    def _fetcher_surroundings(self) -> FetcherSurroundings:
+        means, config = self._means, self._means.config
+        return FetcherSurroundings(
+            broker_id=means.broker_id,
+            broker_epoch=lambda: self.roles.broker_epoch,
+            config=config,
+            versions=inter_broker_versions(config.inter_broker_protocol_version),
+            clock=means.clock,
+            connect=self._connect,
+            failed={},
+            bytes_in=means.metrics.replication_bytes_in.only,
+            flush=self._group_flush.flush if config.log_flush_on_ack else None,
+            throttle=Throttle(
+                means.broker_id,
+                means.clock,
+                lambda: config.follower_replication_throttled_rate,
+                lambda settings: settings.follower_replication_throttled_replicas,
+                config.replication_quota_window_size_seconds,
+            ),
+        )
+
+    def _move_surroundings(self) -> MoveSurroundings:
+        means, config = self._means, self._means.config
+        return MoveSurroundings(
+            store=means.store,
+            clock=means.clock,
+            offload=means.offload,
+            throttle=Throttle(
+                means.broker_id,
+                means.clock,
+                lambda: config.replica_alter_log_dirs_rate,
+                lambda _: (),
+                config.alter_log_dirs_replication_quota_window_size_seconds,
+            ),
+            chunk_bytes=config.replica_fetch_max_bytes,
+            on_promoted=self._log_moved,
+        )
 
     def _connect(self, leader_id: BrokerId, fetcher_id: int) -> "BrokerChannel | None":
         node = self._means.metadata.node(leader_id, self._inter_broker_listener)
