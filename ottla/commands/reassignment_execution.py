@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
     from ottla.admin import Reassignment
 
+TOLD_GRACE_S: Final = 2.0
+"""How much later than the controller any broker may hear how a reassignment ended."""
+TOLD_AGAIN_S: Final = 0.1
 KEEPER_GRACE_S: Final = 15.0
 """How long the command waits at its end for the throttle to be taken away."""
 
@@ -217,11 +220,11 @@ async def _tell_end(
     throttle_left: bool,
     as_json: bool,
 ) -> int:
-    after = {
-        TopicPartition(topic.name, partition.partition): partition.replicas
-        for topic in await admin.describe_topics(None)
-        for partition in topic.partitions
-    }
+    after = await _replicas(admin)
+    give_up_at = trio.current_time() + TOLD_GRACE_S
+    while trio.current_time() < give_up_at and any(after.get(each) != targets[each] for each in targets):
+        await trio.sleep(TOLD_AGAIN_S)
+        after = await _replicas(admin)
     elsewhere = [each for each in sorted(targets) if after.get(each) != targets[each]]
     if as_json:
         rows = [
@@ -247,3 +250,11 @@ async def _tell_end(
     if throttle_left:
         click.echo("The throttle is taken away when the other moves are over.")
     return 1 if elsewhere else 0
+
+
+async def _replicas(admin: Admin) -> dict[TopicPartition, tuple[BrokerId, ...]]:
+    return {
+        TopicPartition(topic.name, partition.partition): partition.replicas
+        for topic in await admin.describe_topics(None)
+        for partition in topic.partitions
+    }
