@@ -1,6 +1,7 @@
 """A broker is killed at each step of a move (KIP-455), as ZooKeeper shows it; the move ends where it was to end.
 
-`tests/simulation/test_reassignment_kills.py` does the same at every single write. Here the processes are real.
+`tests/simulation/test_reassignment_kills.py` does the same at every single write. Here the processes are real, and the
+move is asked for through `/admin/reassign_partitions`, as old tools do.
 """
 
 import json
@@ -16,8 +17,9 @@ from kazoo.client import KazooClient
 
 from tests.integration.faults.load import Load, report
 from tests.integration.operations.operating import Operator, check_history
-from tests.integration.operations.test_reassignment import moving
 from tests.patience import until
+
+ASKED = "/admin/reassign_partitions"
 
 
 @dataclass(frozen=True)
@@ -87,10 +89,8 @@ def test_a_broker_dies_at_each_step(operator: Operator, role: str, record_proper
             assert before.state["leader"] == source
             dead = {"controller": cluster.view().controller_id, "source": source, "target": target}[role]
             pid = cluster.broker(dead)["pid"]
-            file = operator.write(topic, {0: replicas})
-            command = operator.start(
-                *("reassign-partitions", "--execute", "--reassignment-json-file", file, "--no-wait")
-            )
+            asked = {"topic": topic, "partition": 0, "replicas": replicas}
+            zookeeper.create(ASKED, json.dumps({"version": 1, "partitions": [asked]}).encode())
             epoch = before.state["leader_epoch"]
             deadline = time.monotonic() + 60
             while not has_come(look(zookeeper, topic, replicas, epoch)):
@@ -98,14 +98,12 @@ def test_a_broker_dies_at_each_step(operator: Operator, role: str, record_proper
             killed_at = time.perf_counter()
             os.kill(pid, signal.SIGKILL)
             cluster.kill(dead)
-            command.wait()
             cluster.start(dead)
-            until(lambda: moving(operator, topic) == set())
+            until(lambda: zookeeper.exists(ASKED) is None)
             load.wait_progress()
             report(record_property, f"{role} killed, {name}", load.longest_gap_s(killed_at))
             assert operator.replicas(topic) == {0: [target, 1]}
             cluster.wait(lambda seen, wanted=set(replicas): seen.isr(topic, 0) == wanted)
             operator.run("preferred-leader-election", "--topic", topic)
             source, target = target, source
-    until(lambda: operator.throttles() == [])
     check_history(cluster, load, {0: (source, 1)})
