@@ -365,7 +365,7 @@ async def check_a_session_is_probed_on_after_an_outage(site: Site) -> None:
 
 @check
 async def check_a_cancelled_call_leaves_the_session_usable(site: Site) -> None:
-    async with site.connect() as zk:
+    async with site.connect(timeout_s=30.0) as zk:
         await zk.create("/usable")
         await site.silence()
         with trio.move_on_after(0.05) as scope:
