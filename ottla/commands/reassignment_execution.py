@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from ottla.admin import Reassignment
 
-TOLD_GRACE_S: Final = 2.0
+TOLD_GRACE_S: Final = 10.0
 """How much later than the controller any broker may hear how a reassignment ended."""
 TOLD_AGAIN_S: Final = 0.1
 KEEPER_GRACE_S: Final = 15.0
