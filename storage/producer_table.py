@@ -117,6 +117,17 @@ class ProducerTable:
             )
         return None
 
+    def continues(self, header: BatchHeader) -> bool:
+        """Tell whether a batch comes next after what is known of its producer, or repeats some of it."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None or header.producer_epoch != entry.epoch:
+            return False
+        first_sequence = header.base_sequence
+        return (
+            first_sequence == increment_sequence(entry.last_sequence, 1)
+            or entry.find(header.producer_epoch, first_sequence, header.last_sequence) is not None
+        )
+
     def check_marker(self, header: BatchHeader, marker: EndTransactionMarker, offset: Offset) -> None:
         """Check a coordinator's end marker.
 

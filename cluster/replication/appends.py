@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from cluster.replication.delayed_produce import DelayedProduce, OnProduced, ProduceResult, ProduceResults
 from cluster.replication.hosted_partitions import HostedPartitions
 from cluster.replication.partition import ACKS_ALL, Partition
+from cluster.replication.refused_batches import RefusedBatches
 from storage.errors import InvalidRecordError, LogError
 from storage.log import AppendOrigin
 from wire.errors import ApiError, Error
@@ -43,12 +44,13 @@ class Appends:
         timer: Ends the waiting for replicas.
     """
 
-    __slots__ = ("_clock", "_hosted", "_timer")
+    __slots__ = ("_clock", "_hosted", "_refused", "_timer")
 
     def __init__(self, hosted: HostedPartitions, clock: "Clock", timer: "Timer") -> None:
         self._hosted = hosted
         self._clock = clock
         self._timer = timer
+        self._refused = RefusedBatches()
 
     def append(
         self,
@@ -81,6 +83,7 @@ class Appends:
         appended: list[tuple[Partition, Offset]] = []
         now = self._clock.wall_ms()
         online = self._hosted.online
+        refused = self._refused
         for topic_partition, records in batches:
             if topic_partition.topic in INTERNAL_TOPICS and not internal_topics_allowed:
                 results[topic_partition] = ProduceResult(
@@ -90,16 +93,25 @@ class Appends:
                 continue
             partition = online.get(topic_partition)
             if partition is None:
-                results[topic_partition] = ProduceResult(self._hosted.absence(topic_partition))
+                error = self._hosted.absence(topic_partition)
+                refused.note(topic_partition, records, error)
+                results[topic_partition] = ProduceResult(error)
                 continue
             traffic = partition.traffic
             traffic.produce_requests.value += 1
+            log = partition.leader_log
+            if refused and log is not None and origin is AppendOrigin.CLIENT:
+                held_back = refused.error_for(topic_partition, records, log)
+                if held_back is not None:
+                    results[topic_partition] = ProduceResult(held_back)
+                    continue
             try:
                 result = partition.append_as_leader(
                     _NO_BATCH if records is None else records, required_acks, now, origin
                 )
             except (ApiError, LogError) as failure:
-                results[topic_partition] = self._failed(partition, failure)
+                failed = results[topic_partition] = self._failed(partition, failure)
+                refused.note(topic_partition, records, failed.error)
                 continue
             if not result.duplicate:
                 traffic.bytes_in.value += result.size
