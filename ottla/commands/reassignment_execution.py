@@ -28,6 +28,7 @@ from ottla.commands.reassignment_throttle import (
     DEFAULT_RATE,
     Throttle,
     clear_rates,
+    ensure_rate,
     set_rate,
     set_throttle,
     throttle_of,
@@ -188,7 +189,11 @@ async def _begin(
                 await set_rate(admin, tuple(sorted(brokers)), options["throttle"])
             else:
                 await clear_rates(admin, tuple(sorted(brokers)))
-        return await admin.alter_reassignments(targets), keeper
+        errors = await admin.alter_reassignments(targets)
+        if throttle is not None:
+            # The keeper of moves that have just ended may not have known of these.
+            await ensure_rate(admin, throttle)
+        return errors, keeper
     finally:
         if keeper is not None:
             release_keeper(keeper)

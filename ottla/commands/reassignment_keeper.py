@@ -3,7 +3,9 @@
 `ottla reassign-partitions --execute` starts it, in a session of its own, before it sets the throttle. So neither
 Ctrl-C nor a kill of the command leaves a throttle behind, nor lets moves go on without one. It looks once a second
 whether moves of its partitions go on. The rates of brokers go when nothing at all is moved any more: another
-reassignment may go by them.
+reassignment may go by them. One may also begin in the moment in which they go: who begins moves looks afterwards
+whether the rate is still there (`ensure_rate`), and a keeper that has taken rates away looks whether moves go on now,
+and puts them back.
 """
 
 import json
@@ -14,7 +16,13 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from ottla.commands.reassignment_throttle import Throttle, clear_rates, clear_replicas
+from ottla.commands.reassignment_throttle import (
+    Throttle,
+    clear_rates,
+    clear_replicas,
+    own_rates,
+    restore_rates,
+)
 from wire.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -77,18 +85,41 @@ async def keep(
             break
         await trio.sleep(look_again_s)
     await clear_replicas(admin, throttle)
+    await clear_rates_of_ended_moves(admin, throttle.brokers, look_again_s)
+
+
+async def clear_rates_of_ended_moves(admin: "Admin", brokers: Collection[int], look_again_s: float) -> None:
+    """Take rates away once nothing is moved; what is not set, and is not a second later either, others took away.
+
+    Cancelled, it may leave rates in place.
+
+    Raises:
+        ApiError: the cluster refuses.
+        ConnectError: it did not answer for a long time.
+    """
+    left = set(brokers)
+    unset: set[int] = set()
+    give_up_at = trio.current_time() + PATIENCE_S
     while True:
-        if not await _patiently(admin):
-            break
-        await trio.sleep(look_again_s)
-    left = throttle.brokers
-    with trio.move_on_after(PATIENCE_S):
-        while True:
+        rates = await own_rates(admin, sorted(left))
+        if await _patiently(admin):
+            unset.clear()
+            give_up_at = trio.current_time() + PATIENCE_S
+        else:
+            found = {broker: own for broker, own in rates.items() if own}
+            if found:
+                unreached = await clear_rates(admin, found)
+                if await _patiently(admin):
+                    await restore_rates(admin, found)
+                    continue
+                left.difference_update(found.keys() - set(unreached))
+            none = rates.keys() - found.keys()
+            left -= none & unset
+            unset |= none
             # A broker that is down keeps its setting until it is back.
-            left = tuple(await clear_rates(admin, left))
-            if not left:
-                break
-            await trio.sleep(look_again_s)
+            if not left or trio.current_time() > give_up_at:
+                return
+        await trio.sleep(look_again_s)
 
 
 async def _patiently(admin: "Admin") -> set[TopicPartition]:

@@ -5,7 +5,7 @@ what others have throttled stays as it was.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -139,7 +139,7 @@ async def clear_replicas(admin: "Admin", throttle: Throttle) -> None:
                 raise
 
 
-async def clear_rates(admin: "Admin", brokers: tuple[int, ...]) -> list[int]:
+async def clear_rates(admin: "Admin", brokers: Iterable[int]) -> list[int]:
     """Take the rates of brokers away; gives those that do not live, whose rates are left."""
     from ottla.admin import ConfigChange, ConfigOperation, ConnectError
 
@@ -153,17 +153,56 @@ async def clear_rates(admin: "Admin", brokers: tuple[int, ...]) -> list[int]:
     return unreached
 
 
-async def rates(admin: "Admin", brokers: tuple[int, ...]) -> dict[int, dict[str, int]]:
-    """Give the throttle rates that live brokers go by now, by broker and setting."""
-    described = await admin.describe_configs([_broker(broker) for broker in brokers])
-    return {
-        int(resource.name): {
-            value.name: int(value.value or 0)
+async def own_rates(admin: "Admin", brokers: Iterable[int]) -> dict[int, dict[str, str]]:
+    """Give the throttle rates that are set on live brokers, by broker and setting; none where none is set."""
+    from ottla.admin import ConfigSource, ConnectError
+
+    found: dict[int, dict[str, str]] = {}
+    for broker in brokers:
+        resource = _broker(broker)
+        try:
+            values = (await admin.describe_configs([resource]))[resource]
+        except ConnectError:
+            continue
+        found[broker] = {
+            value.name: value.value
             for value in values
             if value.name in (LEADER_RATE, FOLLOWER_RATE)
+            and value.source is ConfigSource.DYNAMIC_BROKER_CONFIG
+            and value.value is not None
         }
-        for resource, values in described.items()
+    return found
+
+
+async def ensure_rate(admin: "Admin", throttle: Throttle) -> None:
+    """Set a throttle's rate again where somebody who thought that nothing moves has just taken it away.
+
+    Raises:
+        ApiError: a broker refuses.
+    """
+    wanted = dict.fromkeys((LEADER_RATE, FOLLOWER_RATE), str(throttle.rate))
+    found = await own_rates(admin, throttle.brokers)
+    await set_rate(admin, tuple(broker for broker, own in found.items() if own != wanted), throttle.rate)
+
+
+async def restore_rates(admin: "Admin", rates: Mapping[int, Mapping[str, str]]) -> None:
+    """Set rates again that were taken away; those that were set anew meanwhile stay.
+
+    Raises:
+        ApiError: a broker refuses.
+    """
+    from ottla.admin import ConfigChange, ConfigOperation
+
+    now = await own_rates(admin, rates)
+    changes = {
+        _broker(broker): [
+            ConfigChange(name, ConfigOperation.SET, value)
+            for name, value in rates[broker].items()
+            if name not in own
+        ]
+        for broker, own in now.items()
     }
+    await admin.alter_configs({resource: ones for resource, ones in changes.items() if ones})
 
 
 def _broker(broker_id: int) -> "ConfigResource":

@@ -1,5 +1,6 @@
 """Reassignments: their files, their throttles and the keeper of these, their progress."""
 
+import itertools
 import json
 
 import pytest
@@ -20,7 +21,7 @@ from ottla.admin.descriptions import ConfigResource, ResourceKind
 from ottla.commands.failure import CommandError
 from ottla.commands.reassign_partitions import command
 from ottla.commands.reassignment_file import as_text, read_targets, read_topics_to_move
-from ottla.commands.reassignment_keeper import keep
+from ottla.commands.reassignment_keeper import clear_rates_of_ended_moves, keep
 from ottla.commands.reassignment_progress import RateMeter, duration_text, follow
 from ottla.commands.reassignment_throttle import (
     FOLLOWER_RATE,
@@ -28,6 +29,7 @@ from ottla.commands.reassignment_throttle import (
     LEADER_RATE,
     LEADER_REPLICAS,
     Throttle,
+    ensure_rate,
     set_throttle,
     throttle_of,
 )
@@ -154,7 +156,7 @@ class FakeAdmin:
         await trio.lowlevel.checkpoint()
         return {
             resource: [
-                ConfigValue(name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG, False, False)
+                ConfigValue(name, value, SOURCES[resource.kind], False, False)
                 for name, value in self.configs.get(resource, {}).items()
             ]
             for resource in resources
@@ -174,7 +176,12 @@ class FakeAdmin:
         ]
 
 
+SOURCES = {
+    ResourceKind.TOPIC: ConfigSource.DYNAMIC_TOPIC_CONFIG,
+    ResourceKind.BROKER: ConfigSource.DYNAMIC_BROKER_CONFIG,
+}
 TOPIC = ConfigResource(ResourceKind.TOPIC, "a")
+BROKER = ConfigResource(ResourceKind.BROKER, "1")
 THROTTLE = Throttle(1000, (1, 2), {"a": ("0:1",)}, {"a": ("0:2",)})
 
 
@@ -192,12 +199,12 @@ def test_the_keeper_takes_the_throttle_away_when_the_moves_are_over():
 
     run(main)
     assert admin.history[0][TOPIC] == {LEADER_REPLICAS: "7:7,0:1", FOLLOWER_REPLICAS: "0:2"}
-    assert admin.history[0][ConfigResource(ResourceKind.BROKER, "1")] == {
+    assert admin.history[0][BROKER] == {
         LEADER_RATE: "1000",
         FOLLOWER_RATE: "1000",
     }
     assert admin.configs[TOPIC] == {LEADER_REPLICAS: "7:7"}  # another's entry stays
-    assert not admin.configs[ConfigResource(ResourceKind.BROKER, "1")]
+    assert not admin.configs[BROKER]
     assert admin.history[1][TOPIC][FOLLOWER_REPLICAS] == "0:2"  # while the move goes on it is throttled
 
 
@@ -209,11 +216,81 @@ def test_rates_stay_while_others_are_moved():
         await keep(admin, [A0], THROTTLE)
 
     run(main)
-    rates = [LEADER_RATE in seen[ConfigResource(ResourceKind.BROKER, "1")] for seen in admin.history]
+    rates = [LEADER_RATE in seen[BROKER] for seen in admin.history]
     lists = [LEADER_REPLICAS in seen[TOPIC] for seen in admin.history]
-    assert lists == [True, False, False, False]
-    assert rates == [True, True, True, True]
-    assert not admin.configs[ConfigResource(ResourceKind.BROKER, "1")]
+    assert lists == [True, False, False, False, False]
+    assert rates == [True, True, True, True, False]
+    assert not admin.configs[BROKER]
+
+
+class InTurns:
+    """A cluster that takes the calls of two askers in an order that is given: "k" for the keeper, "c" for a command."""
+
+    def __init__(self, order, rates):
+        self.admin = FakeAdmin(rounds=1_000_000)
+        self.admin.configs[BROKER] = dict(rates)
+        self.order = list(order)
+        self.moved = trio.Condition()
+
+    def of(self, asker):
+        return Asker(self, asker)
+
+    async def take_turn(self, asker):
+        async with self.moved:
+            while asker in self.order and self.order[0] != asker:
+                await self.moved.wait()
+            if self.order and self.order[0] == asker:
+                del self.order[0]
+            self.moved.notify_all()
+
+    async def leave(self, asker):
+        async with self.moved:
+            self.order = [each for each in self.order if each != asker]
+            self.moved.notify_all()
+
+
+class Asker:
+    def __init__(self, turns, name):
+        self.turns = turns
+        self.name = name
+
+    def __getattr__(self, method):
+        async def call(*arguments):
+            await self.turns.take_turn(self.name)
+            return await getattr(self.turns.admin, method)(*arguments)
+
+        return call
+
+
+@pytest.mark.parametrize("leftover", [{}, {LEADER_RATE: "7", FOLLOWER_RATE: "7"}])
+def test_moves_that_begin_while_rates_are_taken_away_are_throttled(leftover):
+    throttle = Throttle(1000, (1,), {"a": ("0:1",)}, {"a": ("0:2",)})
+
+    async def main(order):
+        turns = InTurns(order, leftover)
+
+        async def keeper():
+            await clear_rates_of_ended_moves(turns.of("k"), throttle.brokers, 1.0)
+            await turns.leave("k")
+
+        async def command(nursery):
+            admin = turns.of("c")
+            await set_throttle(admin, throttle)
+            await turns.take_turn("c")
+            turns.admin.moves[A0] = Reassignment((1, 2), (2,), ())
+            await ensure_rate(admin, throttle)
+            await turns.leave("c")
+            await trio.sleep(10)
+            nursery.cancel_scope.cancel()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(keeper)
+            nursery.start_soon(command, nursery)
+        return turns.admin.configs[BROKER]
+
+    for places in itertools.combinations(range(12), 5):
+        order = ["c" if place in places else "k" for place in range(12)]
+        assert set(run(main, order)) == {LEADER_RATE, FOLLOWER_RATE}, order
 
 
 def test_a_topic_that_was_deleted_needs_no_clearing():
