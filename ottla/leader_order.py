@@ -14,7 +14,9 @@ def even_leaders(orders: Orders, brokers: Collection[BrokerId], movable: Iterabl
     """Reorder replicas until no broker leads two more than another that could: in each topic, and then of all.
 
     Topics come first, because the load of a topic is its own: even sums over topics may hide that one broker leads
-    all of the busy one.
+    all of the busy one. What is even in a topic stays so when the sums are evened: there, a partition is taken only
+    from a broker that leads more of its topic than the one that gets it. So what comes out is left as it is when it
+    is put in again.
 
     Args:
         orders: The replicas of every partition, the leader first; reordered in place.
@@ -25,9 +27,10 @@ def even_leaders(orders: Orders, brokers: Collection[BrokerId], movable: Iterabl
     topics: dict[str, list[TopicPartition]] = {}
     for partition in sorted(orders):
         topics.setdefault(partition.topic, []).append(partition)
-    for partitions in (*topics.values(), sorted(orders)):
+    for partitions in topics.values():
         if not chosen.isdisjoint(partitions):
             _Leaders(orders, brokers, partitions, chosen).even_out()
+    _Leaders(orders, brokers, sorted(orders), chosen, topics_stay=True).even_out()
 
 
 class _Leaders:
@@ -37,8 +40,12 @@ class _Leaders:
         brokers: Collection[BrokerId],
         counted: Iterable[TopicPartition],
         movable: Collection[TopicPartition],
+        *,
+        topics_stay: bool = False,
     ) -> None:
         self._orders = orders
+        self._topics_stay = topics_stay
+        self._by_topic: dict[str, Counter[BrokerId]] = {}
         self._brokers = frozenset(brokers)
         self._leads: Counter[BrokerId] = Counter(dict.fromkeys(sorted(brokers), 0))
         self._led: _Led = {broker: {} for broker in sorted(brokers)}
@@ -46,6 +53,7 @@ class _Leaders:
             replicas = orders[partition]
             if replicas:
                 self._leads[replicas[0]] += 1
+                self._by_topic.setdefault(partition.topic, Counter())[replicas[0]] += 1
                 if partition in movable:
                     self._led.setdefault(replicas[0], {})[partition] = None
 
@@ -66,8 +74,10 @@ class _Leaders:
         replicas[0], replicas[place] = replicas[place], replicas[0]
         del self._led[old][partition]
         self._led[new][partition] = None
-        self._leads[old] -= 1
-        self._leads[new] += 1
+        of_topic = self._by_topic[partition.topic]
+        for leads in (self._leads, of_topic):
+            leads[old] -= 1
+            leads[new] += 1
 
     def _chain(self, giver: BrokerId) -> list[_Step] | None:
         """Find the shortest chain of reorderings from a broker to one that leads two less or fewer."""
@@ -81,6 +91,9 @@ class _Leaders:
             for partition in self._led[broker]:
                 for other in self._orders[partition][1:]:
                     if other == giver or other in came_by or other not in self._brokers:
+                        continue
+                    of_topic = self._by_topic[partition.topic]
+                    if self._topics_stay and of_topic[broker] <= of_topic[other]:
                         continue
                     came_by[other] = (partition, broker)
                     if self._leads[other] <= limit:

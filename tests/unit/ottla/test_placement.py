@@ -142,6 +142,15 @@ def test_leaders_are_even_in_each_topic_even_where_their_sums_are() -> None:
         assert led({each: one for each, one in plan.result.items() if each.topic == topic}) == {0: 2, 1: 2}
 
 
+def test_sums_of_leaders_are_not_evened_at_a_topics_cost() -> None:
+    before = {TopicPartition("a", each): brokers(0, 1) for each in range(1)}
+    before |= {TopicPartition("b", each): brokers(each % 2, 1 - each % 2) for each in range(4)}
+    before |= {TopicPartition("c", each): brokers(0, 1) for each in range(1)}
+    plan = rebalanced(before, racks(2))
+    assert led(plan.result) == {0: 3, 1: 3}
+    assert led({each: one for each, one in plan.result.items() if each.topic == "b"}) == {0: 2, 1: 2}
+
+
 def test_bytes_are_counted_per_copy() -> None:
     before = {TopicPartition("t", 0): brokers(0), TopicPartition("t", 1): brokers(0)}
     plan = rebalanced(before, racks(2))
@@ -186,7 +195,15 @@ def test_a_rebalance_is_even_and_minimal_without_racks(
     counts = [held(plan.result)[broker] for broker in known]
     assert max(counts) - min(counts) <= 1
     assert plan.copies <= fewest_moves(before, len(known))
-    assert rebalanced(plan.result, racks(len(known))).copies == 0
+    assert rebalanced(plan.result, racks(len(known))).after == {}
+
+
+@given(clusters())
+def test_a_rebalance_that_was_carried_out_leaves_nothing_to_do(
+    cluster: tuple[Assignment, dict[BrokerId, str | None]],
+) -> None:
+    before, known = cluster
+    assert rebalanced(rebalanced(before, known).result, known).after == {}
 
 
 @given(clusters())
