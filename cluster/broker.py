@@ -190,9 +190,10 @@ class Broker:
         parts.context.groups.found(None if groups is None else len(groups[0].partitions))
         service.start_soon(parts.context.replicas.run, name="replicas")
         service.start_soon(parts.context.groups.run, name="groups")
-        await service.start(parts.listeners.serve, name="listeners")
         await self._serve_metrics(service)
+        # Until it has its own epoch, it could not tell what a controller has meant for its former life.
         await membership.join(registration_of(self.config, self._addresses, self._around.clock.wall_ms()))
+        await service.start(parts.listeners.serve, name="listeners")
         await service.start(parts.context.controller.run, name="controller")
         service.start_soon(membership.keep, name="registration")
         service.start_soon(self._follow_configuration, membership, name="configuration changes")

@@ -79,8 +79,10 @@ async def take_step(term: Term, event: TermEvent, queue: EventQueue) -> None:
             await leader_elections.rebalance(term)
         case events.LeaderAndIsrAnswered():
             await _roles_answered(term, event)
-        case events.DeletionAnswered(broker_id, _, errors):
-            await deletions.answered(term, broker_id, errors)
+        case events.DeletionAnswered(broker_id, broker_epoch, errors):
+            # What an earlier life of the broker was asked, the present one has been asked again.
+            if term.context.broker_epoch(broker_id) == broker_epoch:
+                await deletions.answered(term, broker_id, errors)
         case _:
             assert_never(event)
 

@@ -1,13 +1,16 @@
 """Whole brokers in one process: a cluster forms, replicates, loses brokers and gets them back."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 import trio
 import trio.testing
 
+from cluster.network.broker_client import ConnectionFailedError
 from simulation.cluster import SimulatedCluster
 from wire.errors import Error
+from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -162,6 +165,31 @@ def test_a_stopped_broker_gives_its_leaders_away_and_comes_back():
             await read(cluster, [b"x"] * (number + 1))
 
     simulated(7, test)
+
+
+def test_a_broker_that_returns_within_its_session_obeys_nobody_before_it_has_an_epoch():
+    async def answers(cluster, broker_id):
+        client = cluster.client(broker_id)
+        try:
+            with trio.move_on_after(0.5), suppress(ConnectionFailedError):
+                await client.request(ApiVersionsRequest(), 0)
+                return True
+            return False
+        finally:
+            client.close()
+
+    async def test(cluster):
+        await create(cluster)
+        victim = leader_of(cluster)
+        await cluster.kill(victim, guarded=False)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cluster.start, victim)
+            await trio.sleep(0.5)
+            assert not await answers(cluster, victim)
+            assert not cluster.machines[victim].broker.ready.is_set()
+        assert await answers(cluster, victim)
+
+    simulated(3, test)
 
 
 def test_an_expired_session_brings_a_new_registration():

@@ -33,6 +33,7 @@ class Move(Telling):
     def __init__(self, cluster) -> None:
         super().__init__(cluster)
         self.acknowledged: list[bytes] = []
+        self.acknowledged_by = -1
 
     async def prepare(self, nursery: trio.Nursery) -> None:
         await self.create(ORIGIN)
@@ -63,9 +64,10 @@ class Move(Telling):
         )
 
     async def check(self) -> None:
-        before = len(self.acknowledged)
-        await self.cluster.wait(lambda: len(self.acknowledged) > before)
         acknowledged = list(self.acknowledged)
+        # By the leader that is read from: the high watermark of a new one lags for a moment.
+        self.acknowledged_by = -1
+        await self.cluster.wait(lambda: self.acknowledged_by == self.leader())
         # A producer that repeats itself may write twice, but never out of order.
         first_seen = list(dict.fromkeys(await self._read()))
         assert [value for value in first_seen if value in set(acknowledged)] == acknowledged
@@ -81,9 +83,11 @@ class Move(Telling):
             data = PartitionProduceData(index=0, records=bytearray(build_batch([record])))
             topics = [TopicProduceData(name=TOPIC, partition_data=[data])]
             request = ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=topics)
-            response = await self.ask(self.leader(), request, 9)
+            leader = self.leader()
+            response = await self.ask(leader, request, 9)
             if response is not None and not response.responses[0].partition_responses[0].error_code:
                 self.acknowledged.append(value)
+                self.acknowledged_by = leader
                 number += 1
             await trio.sleep(0.02)
 

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+from cluster.controller import events
 from cluster.statemachines.leadership import PartitionAssignment
 from cluster.zookeeper.znodes import TopicAssignment
 from wire.errors import Error
 from wire.messages.stop_replica import StopReplicaRequest
 from wire.messages.update_metadata import UpdateMetadataRequest
-from wire.types import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, TopicPartition
+from wire.types import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, BrokerEpoch, BrokerId, TopicPartition
 
 Tell = Callable[..., None]
 T0 = TopicPartition("t", 0)
@@ -82,6 +83,22 @@ def test_an_error_is_tried_again_when_the_broker_restarts(tell: Tell) -> None:
         await cluster.kill_broker(1)
         await cluster.start_broker(1)
         await cluster.settle()
+        assert await cluster.store.read_topics() == []
+
+    tell(story)
+
+
+def test_what_an_earlier_life_was_asked_does_not_hold_it_up(tell: Tell) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.create_topic("t", [[0, 1]])
+        cluster.brokers[1].is_deaf = True
+        await cluster.store.mark_topic_for_deletion("t")
+        await cluster.settle()
+        late = events.DeletionAnswered(BrokerId(1), BrokerEpoch(0), ((T0, Error.STALE_BROKER_EPOCH),))
+        cluster.controllers[0]._queue.put(late)
+        await cluster.settle()
+        cluster.brokers[1].is_deaf = False
+        await cluster.pass_time(1)
         assert await cluster.store.read_topics() == []
 
     tell(story)
