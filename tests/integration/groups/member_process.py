@@ -46,7 +46,7 @@ class Stop:
         self.asked = True
 
 
-def with_confluent(options: argparse.Namespace) -> None:
+def with_confluent(options: argparse.Namespace, stop: Stop) -> None:
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
     consumer = Consumer(
@@ -78,7 +78,6 @@ def with_confluent(options: argparse.Namespace) -> None:
         return take
 
     consumer.subscribe([options.topic], on_assign=assigned, on_revoke=taken("revoked"), on_lost=taken("lost"))
-    stop = Stop()
     while not stop.asked:
         messages = [m for m in consumer.consume(MESSAGES_AT_ONCE, 0.1) if m.error() is None]
         read = runs((m.partition(), m.offset()) for m in messages)
@@ -100,7 +99,7 @@ def with_confluent(options: argparse.Namespace) -> None:
     consumer.close()
 
 
-def with_kafka_python(options: argparse.Namespace) -> None:
+def with_kafka_python(options: argparse.Namespace, stop: Stop) -> None:
     from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
     from kafka.coordinator.assignors.range import RangePartitionAssignor
@@ -146,7 +145,6 @@ def with_kafka_python(options: argparse.Namespace) -> None:
             say("lost", partitions=give_up(positions, [p.partition for p in lost]))
 
     consumer.subscribe([options.topic], listener=Listener())
-    stop = Stop()
     while not stop.asked:
         # A poll whose time ends in the midst of a rebalance can leave this client without any assignment (3.0.12).
         polled = consumer.poll(2_000, max_records=MESSAGES_AT_ONCE)
@@ -171,11 +169,11 @@ def with_kafka_python(options: argparse.Namespace) -> None:
     consumer.close()
 
 
-def with_aiokafka(options: argparse.Namespace) -> None:
-    asyncio.run(_with_aiokafka(options))
+def with_aiokafka(options: argparse.Namespace, stop: Stop) -> None:
+    asyncio.run(_with_aiokafka(options, stop))
 
 
-async def _with_aiokafka(options: argparse.Namespace) -> None:
+async def _with_aiokafka(options: argparse.Namespace, stop: Stop) -> None:
     from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
     from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
@@ -213,7 +211,6 @@ async def _with_aiokafka(options: argparse.Namespace) -> None:
 
     consumer.subscribe([options.topic], listener=Listener())
     await consumer.start()
-    stop = Stop()
     while not stop.asked:
         polled = await consumer.getmany(timeout_ms=100, max_records=MESSAGES_AT_ONCE)
         read = {p.partition: [m.offset for m in messages] for p, messages in polled.items() if messages}
@@ -240,6 +237,8 @@ CLIENTS = {"confluent": with_confluent, "kafka-python": with_kafka_python, "aiok
 
 
 def main() -> None:
+    # Before it joins anything: its parent sees it in its group, and may ask at once.
+    stop = Stop()
     parser = argparse.ArgumentParser()
     parser.add_argument("--client", choices=CLIENTS, required=True)
     for name in ("bootstrap", "group", "topic", "strategy"):
@@ -247,7 +246,7 @@ def main() -> None:
     parser.add_argument("--session-ms", type=int, required=True)
     parser.add_argument("--instance")
     options = parser.parse_args()
-    CLIENTS[options.client](options)
+    CLIENTS[options.client](options, stop)
     say("closed")
 
 
