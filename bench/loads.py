@@ -63,12 +63,21 @@ def produce(
 
 
 def consume(system: System, topic: str, size: int, records: int) -> Figures:
-    """Read a topic from its beginning with a large client queue."""
+    """Read a topic from its beginning with a large client queue.
+
+    librdkafka asks for no more while its queue is full, and looks again a second later unless it is told otherwise:
+    with its defaults that second is what is measured of a broker that fills the queue.
+    """
     consumer = Consumer(
         system.bootstrap,
         topic,
         _PARTITIONS,
-        **{"queued.min.messages": "1000000", "fetch.message.max.bytes": "4194304"},
+        **{
+            "queued.min.messages": "1000000",
+            "queued.max.messages.kbytes": "1048576",
+            "fetch.queue.backoff.ms": "1",
+            "fetch.message.max.bytes": "4194304",
+        },
     )
     try:
         consumer.read(1)
@@ -87,12 +96,22 @@ def consume(system: System, topic: str, size: int, records: int) -> Figures:
     }
 
 
-def end_to_end(system: System, *, rate: int, seconds: int, linger_ms: float) -> Figures:
-    """Send 1 KiB records at a rate with acks=all, and time each until a consumer has it."""
+def warm_up(system: System, records: int) -> None:
+    """Send and read some records, so that a virtual machine has compiled what the next load runs."""
+    topic, _ = produce(system, acks="all", size=1024, records=records, replicas=3)
+    consume(system, topic, 1024, records)
+
+
+def end_to_end(system: System, *, rate: int, seconds: int, warm_s: int, linger_ms: float) -> Figures:
+    """Send 1 KiB records at a rate with acks=all, and time each until a consumer has it.
+
+    What is sent in the first `warm_s` seconds is not counted.
+    """
     topic = topic_of(system, 3)
     ours, theirs = multiprocessing.Pipe()
+    count = rate * (warm_s + seconds)
     process = multiprocessing.get_context("spawn").Process(
-        target=_read_latencies, args=(system.bootstrap, topic, rate * seconds, theirs)
+        target=_read_latencies, args=(system.bootstrap, topic, count, theirs)
     )
     process.start()
     ours.recv()
@@ -103,14 +122,16 @@ def end_to_end(system: System, *, rate: int, seconds: int, linger_ms: float) -> 
     pids = system.broker_pids()
     cpu = cpu_s(pids)
     started = time.perf_counter()
-    for number in range(rate * seconds):
+    for number in range(count):
+        if number == rate * warm_s:
+            cpu = cpu_s(pids)
         while (wait := started + number / rate - time.perf_counter()) > 0:
             producer.poll(wait)
         stamp = time.clock_gettime_ns(time.CLOCK_MONOTONIC).to_bytes(8, "big")
         producer.produce(topic, stamp + rest, partition=number % _PARTITIONS)
     producer.flush(30)
     cpu = cpu_s(pids) - cpu
-    latencies = ours.recv()
+    latencies = ours.recv()[rate * warm_s :]
     process.join()
     cut = statistics.quantiles(latencies, n=100)
     return {"p50 ms": cut[49], "p99 ms": cut[98], "CPU s": cpu}
@@ -164,7 +185,11 @@ def idle(system: System, seconds: float = 10) -> Figures:
 
 
 def failover(system: System) -> Figures:
-    """Kill the process that leads a partition while somebody produces to it; time the gap in acknowledgements."""
+    """Kill the process that leads a partition while somebody produces to it; time the gap in acknowledgements.
+
+    librdkafka looks for a leader that it has lost at once if it is connected to another broker, else once a second:
+    that second, or two, is part of some rounds.
+    """
     from confluent_kafka import Producer as Client
     from confluent_kafka.admin import AdminClient
 
