@@ -132,10 +132,16 @@ async def log_directory_failed(term: Term) -> None:
 async def roles_answered(
     term: Term, broker_id: BrokerId, errors: Iterable[tuple[TopicPartition, Error]]
 ) -> None:
-    """A broker answered a LeaderAndIsr request: take note of the replicas whose directory is offline."""
+    """A broker answered a LeaderAndIsr request: take note of the replicas whose directory is offline.
+
+    A replica of a topic that is being deleted may be gone already, by the word of an earlier controller, which looks
+    the same. Whether it can be deleted is what the broker answers when it is told to.
+    """
     before = term.context.offline_directories.get(broker_id, set())
     after = set(before)
     for partition, error in errors:
+        if error is Error.KAFKA_STORAGE_ERROR and partition.topic in term.context.deletion_queued:
+            continue
         if error is Error.KAFKA_STORAGE_ERROR:
             after.add(partition)
         elif error is Error.NONE:

@@ -25,7 +25,7 @@ TOPIC = "t"
 CONTROLLER = -1
 """The victim that is looked for when the time has come."""
 BROKERS = 4
-DELAYS_S = (0.0, 0.003)
+DELAYS_S = (0.0, 0.003, 0.01)
 DOWN_S = 0.5
 SETTINGS = {"auto.leader.rebalance.enable": "false", "zookeeper.session.timeout.ms": "2000"}
 PATIENCE_S = 300.0
