@@ -97,9 +97,9 @@ class Throttle:
         self._filled_s += size / rate if rate > 0 else self._window_s
 
     def wait_s(self) -> float:
-        """Give after how long there is room for half a window's bytes: when to ask again."""
+        """Give when to ask again: once there is room for half a window's bytes, or in a window, for another rate."""
         self._settle()
-        return max(self._filled_s - self._window_s / 2, self._window_s / 4)
+        return min(max(self._filled_s - self._window_s / 2, self._window_s / 4), self._window_s)
 
     # What a leader asks
 

@@ -60,9 +60,18 @@ def test_answers_larger_than_the_window_are_paid_for(throttle, clock):
 
 
 def test_asking_again_after_the_wait_finds_room(throttle, clock):
-    throttle.record(5_000)
+    throttle.record(1_200)
     clock.now += throttle.wait_s()
     assert throttle.room() == 500
+
+
+def test_a_rate_that_is_raised_is_not_waited_for_longer_than_a_window(throttle, clock, rate):
+    throttle.record(60_000)
+    waited_s = throttle.wait_s()
+    assert waited_s == 1.0
+    rate.value = 100_000
+    clock.now += waited_s
+    assert throttle.room() > 0
 
 
 def test_another_rate_starts_over(throttle, clock, rate):
