@@ -140,10 +140,9 @@ async def roles_answered(
     before = term.context.offline_directories.get(broker_id, set())
     after = set(before)
     for partition, error in errors:
-        if error is Error.KAFKA_STORAGE_ERROR and partition.topic in term.context.deletion_queued:
-            continue
         if error is Error.KAFKA_STORAGE_ERROR:
-            after.add(partition)
+            if partition.topic not in term.context.deletion_queued:
+                after.add(partition)
         elif error is Error.NONE:
             after.discard(partition)
     if after == before:

@@ -11,7 +11,7 @@ from cluster.replication.refused_batches import RefusedBatches
 from storage.errors import InvalidRecordError, LogError
 from storage.log import AppendOrigin
 from wire.errors import ApiError, Error
-from wire.types import NO_OFFSET, Offset, TopicPartition
+from wire.types import NO_OFFSET, Offset, TopicPartition, WallMs
 
 if TYPE_CHECKING:
     from cluster.replication.timing_wheel import Timer
@@ -83,7 +83,6 @@ class Appends:
         appended: list[tuple[Partition, Offset]] = []
         now = self._clock.wall_ms()
         online = self._hosted.online
-        refused = self._refused
         for topic_partition, records in batches:
             if topic_partition.topic in INTERNAL_TOPICS and not internal_topics_allowed:
                 results[topic_partition] = ProduceResult(
@@ -94,32 +93,13 @@ class Appends:
             partition = online.get(topic_partition)
             if partition is None:
                 error = self._hosted.absence(topic_partition)
-                refused.note(topic_partition, records, error)
+                self._refused.note(topic_partition, records, error)
                 results[topic_partition] = ProduceResult(error)
                 continue
-            traffic = partition.traffic
-            traffic.produce_requests.value += 1
-            log = partition.leader_log
-            if refused and log is not None and origin is AppendOrigin.CLIENT:
-                held_back = refused.error_for(topic_partition, records, log)
-                if held_back is not None:
-                    results[topic_partition] = ProduceResult(held_back)
-                    continue
-            try:
-                result = partition.append_as_leader(
-                    _NO_BATCH if records is None else records, required_acks, now, origin
-                )
-            except (ApiError, LogError) as failure:
-                failed = results[topic_partition] = self._failed(partition, failure)
-                refused.note(topic_partition, records, failed.error)
-                continue
-            if not result.duplicate:
-                traffic.bytes_in.value += result.size
-                traffic.messages_in.value += result.last_offset - result.first_offset + 1
-            results[topic_partition] = ProduceResult(
-                Error.NONE, result.first_offset, result.log_append_time, result.log_start_offset
-            )
-            appended.append((partition, Offset(result.last_offset + 1)))
+            result, end = self._append_to(partition, records, required_acks, now, origin)
+            results[topic_partition] = result
+            if result.error is Error.NONE:
+                appended.append((partition, end))
         moment = self._clock.monotonic()
         for partition, _ in appended:
             partition.appended(moment)
@@ -129,6 +109,38 @@ class Appends:
             self._await_flush(appended, results, timeout_ms, on_done)
         else:
             on_done(results)
+
+    def _append_to(
+        self,
+        partition: Partition,
+        records: memoryview | bytearray | None,
+        required_acks: int,
+        now: WallMs,
+        origin: AppendOrigin,
+    ) -> tuple[ProduceResult, Offset]:
+        """Append to one partition; gives the offset behind the records, too, -1 where they were refused."""
+        refused, topic_partition, traffic = self._refused, partition.topic_partition, partition.traffic
+        traffic.produce_requests.value += 1
+        log = partition.leader_log
+        if refused and log is not None and origin is AppendOrigin.CLIENT:
+            held_back = refused.error_for(topic_partition, records, log)
+            if held_back is not None:
+                return ProduceResult(held_back), NO_OFFSET
+        try:
+            result = partition.append_as_leader(
+                _NO_BATCH if records is None else records, required_acks, now, origin
+            )
+        except (ApiError, LogError) as failure:
+            failed = self._failed(partition, failure)
+            refused.note(topic_partition, records, failed.error)
+            return failed, NO_OFFSET
+        if not result.duplicate:
+            traffic.bytes_in.value += result.size
+            traffic.messages_in.value += result.last_offset - result.first_offset + 1
+        written = ProduceResult(
+            Error.NONE, result.first_offset, result.log_append_time, result.log_start_offset
+        )
+        return written, Offset(result.last_offset + 1)
 
     def _await_flush(
         self,

@@ -59,8 +59,8 @@ class RefusedBatches:
         self, topic_partition: "TopicPartition", records: memoryview | bytearray | None, error: Error
     ) -> None:
         """Remember a client's batch that was refused; only `PASSING` errors and idempotent producers matter."""
-        header = _sequenced(records)
-        if header is None or error not in PASSING:
+        header = _sequenced(records) if error in PASSING else None
+        if header is None:
             return
         key = (topic_partition, header.producer_id)
         known = self._notes.get(key)

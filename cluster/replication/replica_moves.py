@@ -104,8 +104,7 @@ class ReplicaMoves:
             return
         self.stop(topic_partition)
         move = self._moves[topic_partition] = ReplicaMove(partition, future, self._around)
-        if self._nursery is not None:
-            self._start(move)
+        self._start(move)
 
     def stop(self, topic_partition: TopicPartition) -> None:
         """Stop a move; its future log stays where it is."""
@@ -125,6 +124,7 @@ class ReplicaMoves:
                 store.forget_future(future.topic_partition)
 
     def _start(self, move: ReplicaMove) -> None:
+        """Begin a move; where `run` has not begun yet, it begins it."""
         if self._nursery is not None:
             self._nursery.start_soon(self._run, move, name=f"moving {move.partition.topic_partition}")
 

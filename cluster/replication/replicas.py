@@ -32,9 +32,8 @@ from cluster.replication.throttle import Throttle
 from cluster.replication.upkeep import LogDirStore, Upkeep
 from cluster.zookeeper.config_znodes import TOPICS
 from storage.log_config import InvalidLogConfigError, LogConfig
-from storage.log_read import read_range
 from wire.errors import ApiError, Error
-from wire.types import BrokerEpoch, BrokerId, Offset, TopicPartition
+from wire.types import BrokerEpoch, BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     from cluster.configuration.broker_config import BrokerConfig
@@ -275,22 +274,6 @@ class Replicas:
             ApiError: its disk has failed, it is hosted elsewhere, or it does not exist.
         """
         return self.hosted.find(topic_partition)
-
-    def read_to_end(self, topic_partition: TopicPartition, offset: Offset, max_bytes: int) -> bytes:
-        """Read a log that this broker leads, past its high watermark: what a coordinator loads its state from.
-
-        The first batch may begin before ``offset`` and is given whole; the last one may be cut. Empty at the end.
-
-        Raises:
-            ApiError: this broker does not lead.
-            LogError: there is no such offset, or the disk failed.
-        """
-        log = self.leader_log(topic_partition)
-        read = log.read(offset, max_bytes, upper_bound=log.log_end_offset, min_one_batch=True)
-        try:
-            return b"" if read.file_range is None else read_range(read.file_range)
-        except OSError as error:
-            raise log.home.fail(error, f"reading {topic_partition}") from error
 
     def leader_log(self, topic_partition: TopicPartition) -> "Log":
         """Give the log of a partition that this broker leads.

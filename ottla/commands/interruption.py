@@ -1,7 +1,7 @@
-"""Ctrl-C and its like (SIGTERM, SIGHUP), held back where they would leave processes behind."""
+"""Ctrl-C and its like (SIGTERM, SIGHUP): held back where they would leave processes behind, or told to a task."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -26,3 +26,12 @@ def let_through() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+
+
+async def on_interrupt(stop: Callable[[], object]) -> None:
+    """Call `stop` at each Ctrl-C or SIGTERM instead of being ended by it, until cancelled."""
+    import trio
+
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            stop()

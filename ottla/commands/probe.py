@@ -2,7 +2,6 @@
 
 import json
 import math
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ottla.commands.connecting import cluster_options, with_admin
+from ottla.commands.interruption import on_interrupt
 from storage.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ottla.admin import Admin
     from ottla.commands.probe_client import ProbeClient
-    from ottla.commands.probing import Latencies, Probe, ProbeResult
+    from ottla.commands.probing import Latencies, ProbeResult
     from wire.types import Offset
 
 TOPIC: Final = "ottla-probe"
@@ -109,7 +109,7 @@ async def _probe(
         SystemClock().wall_ms,
     )
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_stop_on_signal, probe)
+        nursery.start_soon(on_interrupt, probe.stop)  # what it has seen is still told
         with _display(quiet=quiet) as update:
 
             async def refresh() -> None:
@@ -157,15 +157,6 @@ async def _wait_ends(admin: "Admin", topic: str) -> "dict[int, Offset]":
     if problem is None:
         raise ApiError(Error.REQUEST_TIMED_OUT, f"topic {topic!r} has no partitions yet")
     raise problem
-
-
-async def _stop_on_signal(probe: "Probe") -> None:
-    """Have an interrupt end the probe, so that what it has seen is still told."""
-    import trio
-
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
-            probe.stop()
 
 
 @contextmanager

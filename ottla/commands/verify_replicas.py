@@ -1,7 +1,6 @@
 """``ottla verify-replicas``: kafka-replica-verification's flags, and a mode that ends."""
 
 import re
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,12 +8,11 @@ import click
 
 from ottla.commands.connecting import with_admin
 from ottla.commands.failure import CommandError
+from ottla.commands.interruption import on_interrupt
 from wire.errors import ApiError
 from wire.types import Offset, TopicPartition
 
 if TYPE_CHECKING:
-    import trio
-
     from ottla.admin import Admin
     from ottla.admin.descriptions import TopicDescription
     from ottla.commands.replica_verification import Verification
@@ -140,7 +138,7 @@ async def _verify(verification: "Verification", timeout_s: float, options: dict[
     interval_s = options["report_interval_ms"] / 1000
     reported = progressed = trio.current_time()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_end_on_interrupt, nursery.cancel_scope)
+        nursery.start_soon(on_interrupt, nursery.cancel_scope.cancel)
         while not verification.is_done:
             moved = await verification.round(
                 partition_bytes=options["fetch_size"], max_wait_ms=options["max_wait_ms"]
@@ -163,14 +161,6 @@ async def _verify(verification: "Verification", timeout_s: float, options: dict[
     cleaned = f", {verification.cleaned} records are cleaned on some replicas" if verification.cleaned else ""
     _tell(f"{verification.differences} differences{cleaned}")
     return not verification.differences and not unverified
-
-
-async def _end_on_interrupt(scope: "trio.CancelScope") -> None:
-    import trio
-
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
-            scope.cancel()
 
 
 def _tell(line: str) -> None:

@@ -1,51 +1,31 @@
 """Apache Kafka's Java producer, consumer and admin against the cluster, all from one virtual machine."""
 
 import base64
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.compat import matrix
+from tests.compat.java_program import JavaProgram
 from tests.compat.matrix import COMBINATIONS, PARTITIONS, Combination, Read
 
 
-class Java:
+class Java(JavaProgram):
     """The program java/Matrix.java, spoken to in lines."""
 
     def __init__(self, java: list[str], bootstrap: str, log: Path) -> None:
-        self._log = log.open("w")
-        self._process = subprocess.Popen(
-            [*java, str(Path(__file__).parent / "java" / "Matrix.java"), bootstrap],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-        )
+        super().__init__(java, "Matrix.java", bootstrap, log=log)
 
     def ask(self, *words: object, body: list[str] | None = None) -> list[str]:
         """Send one command and give the lines of its answer; fail with the program's own words."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        lines = ["\t".join(str(w) for w in words), *(body or [])]
-        self._process.stdin.write("\n".join(lines) + "\n")
-        self._process.stdin.flush()
         out: list[str] = []
-        for line in self._process.stdout:
+        for line in self.answers("\t".join(str(w) for w in words), *(body or [])):
             text = line.rstrip("\n")
             if text == "ok":
-                return out
+                break
             assert not text.startswith("error\t"), text
             out.append(text)
-        raise AssertionError(f"the Java program ended: see {self._log.name}")
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait(60)
-        self._process.stdout.close()
-        self._log.close()
+        return out
 
 
 @pytest.fixture(scope="module")

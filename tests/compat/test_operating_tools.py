@@ -1,7 +1,6 @@
 """What operators do with Apache Kafka's own tools: all in one virtual machine, each test on a topic of its own."""
 
 import json
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from tests.compat.java_program import JavaProgram
 from tests.patience import until
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
@@ -23,34 +23,23 @@ SLOW = 1_000
 FAST = 100_000_000
 
 
-class Tools:
+class Tools(JavaProgram):
     """The program java/Tools.java, spoken to in lines."""
 
     def __init__(self, java: Sequence[str], bootstrap: str, directory: Path) -> None:
+        super().__init__(java, "Tools.java", log=directory / "stderr.log")
         self.bootstrap = bootstrap
         self._directory = directory
-        self._log = (directory / "stderr.log").open("w")
-        self._process = subprocess.Popen(
-            [*java, str(Path(__file__).parent / "java" / "Tools.java")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-        )
 
     def run(self, tool: str, *arguments: str, expect: int = 0) -> str:
         """Run a tool, require its status, and give what it printed."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write("\t".join((tool, "--bootstrap-server", self.bootstrap, *arguments)) + "\n")
-        self._process.stdin.flush()
         printed = []
-        for line in self._process.stdout:
+        for line in self.answers("\t".join((tool, "--bootstrap-server", self.bootstrap, *arguments))):
             if not line.startswith("|"):
                 assert int(line) == expect, (tool, arguments, printed)
-                return "".join(printed)
+                break
             printed.append(line[1:])
-        raise AssertionError(f"the Java program ended: see {self._log.name}")
+        return "".join(printed)
 
     def file(self, content: Mapping[str, Any]) -> str:
         """Write a file of a tool, and give its path."""
@@ -61,14 +50,6 @@ class Tools:
     def place(self, topic: str, assignment: str) -> None:
         """Create a topic on brokers of one's choice."""
         self.run(TOPICS, "--create", "--topic", topic, "--replica-assignment", assignment)
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait(60)
-        self._process.stdout.close()
-        self._log.close()
 
 
 @pytest.fixture(scope="module")

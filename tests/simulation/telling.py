@@ -4,6 +4,7 @@ The first telling counts the writes. In each other one a broker is killed at one
 or a moment later, when requests of that step are under way; it comes back, and the story has to end as it should.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +33,7 @@ PATIENCE_S = 300.0
 """In the simulation's time, of which hours cost nothing."""
 
 
-class Telling:
+class Telling(ABC):
     """One telling; a subclass says what happens.
 
     Attributes:
@@ -46,21 +47,21 @@ class Telling:
         self._wanted = 0
         self._reached = trio.Event()
 
+    @abstractmethod
     async def prepare(self, nursery: trio.Nursery) -> None:
         """Make what the story is about."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def act(self) -> None:
         """Ask for it, again until somebody has heard it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_done(self) -> bool:
         """Whether it has come about."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def check(self) -> None:
         """Require that it was done well; what `prepare` started still runs."""
-        raise NotImplementedError
 
     async def tell(self, victim: int, kill_after: int, delay_s: float, *, guarded: bool) -> None:
         """Tell the story; with ``kill_after`` 0 nobody is killed."""

@@ -123,7 +123,6 @@ log.cleaner.dedupe.buffer.size | long | 134217728 | medium | cluster-wide
 log.cleaner.io.buffer.size | int | 524288 | medium | cluster-wide
     valid: 0..
     without effect
-    without effect
     The memory for the cleaner's reads and writes; here a batch is read at a time, whatever its size.
 log.cleaner.io.buffer.load.factor | double | 0.9 | medium | cluster-wide
     How full the cleaner's map of keys may become.

@@ -32,12 +32,17 @@ def producer(broker):
 NOT_LEADER = (Error.NOT_LEADER_OR_FOLLOWER, -1)
 
 
-def test_leadership_that_comes_between_two_requests_makes_no_gap(broker, producer):
+def refuse_the_second(broker, producer):
+    """Have the broker lead again, which has a producer's first batch and was not the leader when the second came."""
     broker.lead()
     assert producer.send(0) == (Error.NONE, 0)
     broker.follow(2)
     assert producer.send(1) == NOT_LEADER
     broker.lead()
+
+
+def test_leadership_that_comes_between_two_requests_makes_no_gap(broker, producer):
+    refuse_the_second(broker, producer)
     assert [producer.send(sequence) for sequence in (2, 3, 4, 5)] == [NOT_LEADER] * 4
     assert [producer.send(sequence)[1] for sequence in (1, 2, 3, 4, 5)] == [1, 2, 3, 4, 5]
 
@@ -79,11 +84,7 @@ def test_a_batch_that_the_log_has_is_answered_with_its_offset(broker, producer):
 
 
 def test_a_log_that_went_on_elsewhere_goes_on_here(broker, producer):
-    broker.lead()
-    assert producer.send(0) == (Error.NONE, 0)
-    broker.follow(2)
-    assert producer.send(1) == NOT_LEADER
-    broker.lead()
+    refuse_the_second(broker, producer)
     assert IdempotentProducer(broker, 8).send(0) == (Error.NONE, 1)
     entry = broker.partition.log.producer_state.entries[7]
     entry.add(0, entry.batches[-1]._replace(last_sequence=1))
@@ -91,11 +92,7 @@ def test_a_log_that_went_on_elsewhere_goes_on_here(broker, producer):
 
 
 def test_a_gap_is_told_as_one_when_nothing_can_be_on_its_way_any_more(broker, producer):
-    broker.lead()
-    assert producer.send(0) == (Error.NONE, 0)
-    broker.follow(2)
-    assert producer.send(1) == NOT_LEADER
-    broker.lead()
+    refuse_the_second(broker, producer)
     assert [producer.send(sequence) for sequence in (2, 3, 4, 5)] == [NOT_LEADER] * 4
     assert producer.send(6)[0] is Error.OUT_OF_ORDER_SEQUENCE_NUMBER
 
@@ -112,11 +109,7 @@ def test_a_gap_behind_what_was_refused_for_good_is_told_at_once(broker, producer
 
 
 def test_a_new_epoch_starts_over(broker, producer):
-    broker.lead()
-    assert producer.send(0) == (Error.NONE, 0)
-    broker.follow(2)
-    assert producer.send(1) == NOT_LEADER
-    broker.lead()
+    refuse_the_second(broker, producer)
     assert producer.send(0, epoch=1) == (Error.NONE, 1)
     assert producer.send(1, epoch=1) == (Error.NONE, 2)
 

@@ -1,0 +1,44 @@
+"""A Java program that tests speak to in lines: one virtual machine for many of them."""
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+
+class JavaProgram:
+    """A program of the folder java, run from its source.
+
+    Args:
+        java: The command that runs Java with Apache Kafka on its class path.
+        source: The file's name.
+        arguments: Its own.
+        log: Where its standard error goes.
+    """
+
+    def __init__(self, java: Sequence[str], source: str, *arguments: str, log: Path) -> None:
+        self._log = log.open("w")
+        self._process = subprocess.Popen(
+            [*java, str(Path(__file__).parent / "java" / source), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+
+    def answers(self, *lines: str) -> Iterator[str]:
+        """Send lines, and give what comes back, line by line; whoever reads knows which is the last."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\n".join(lines) + "\n")
+        self._process.stdin.flush()
+        yield from self._process.stdout
+        raise AssertionError(f"the Java program ended: see {self._log.name}")
+
+    def close(self) -> None:
+        """Let the program come to its end."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+        self._process.stdout.close()
+        self._log.close()
