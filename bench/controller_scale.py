@@ -29,16 +29,16 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.systems import free_ports
+from cluster.broker.process_limits import SWITCH_INTERVAL_S
 from cluster.configuration.broker_config import BrokerConfig
 from cluster.controller.controller import Controller
-from cluster.process_limits import SWITCH_INTERVAL_S
 from cluster.statemachines.leadership import PartitionAssignment
 from cluster.zookeeper.broker_store import BrokerStore
 from cluster.zookeeper.controller_store import ControllerStore
 from cluster.zookeeper.kazoo_client import KazooZooKeeper
 from cluster.zookeeper.znodes import BrokerRegistration, RegisteredEndpoint, TopicAssignment
 from ottla.zookeeper_server import ZooKeeperServer
-from storage.clock import SystemClock
+from timing.clock import SystemClock
 from wire.frames import encode_request
 from wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from wire.messages.stop_replica import StopReplicaResponse

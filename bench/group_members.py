@@ -89,7 +89,7 @@ class GroupClient:
             await trio.sleep(_AGAIN_S)
 
     async def position(self, group: str, topic: str, partition: int) -> int | None:
-        """Give a committed offset, -1 where there is none; None where this broker does not coordinate the group."""
+        """Return a committed offset, -1 where there is none; None where this broker does not coordinate the group."""
         asked = OffsetFetchRequestTopics(name=topic, partition_indexes=[partition])
         answer = await self.ask(
             OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[asked])])

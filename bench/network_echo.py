@@ -113,7 +113,7 @@ def drive(port: int, connections: int, frame_size: int, window: int, seconds: fl
 def measure(
     serve: Callable[[Pipe], None], connections: int, frame_size: int, window: int, seconds: float
 ) -> tuple[float, float]:
-    """Give frames a second, and CPU seconds per million frames."""
+    """Return frames a second, and CPU seconds per million frames."""
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.Process(target=serve, args=(theirs,))
     process.start()

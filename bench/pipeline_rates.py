@@ -57,7 +57,7 @@ def open_spark():
 
 
 def ingest_rate(spark, system: System, topic: str, records: int, form: str) -> float:
-    """Give the rows per second of one ingest of a whole topic to Parquet."""
+    """Return the rows per second of one ingest of a whole topic to Parquet."""
     with tempfile.TemporaryDirectory(prefix="bench-ingest-") as folder:
         config = ingest.IngestConfig(
             bootstrap_server=system.bootstrap,
@@ -77,7 +77,7 @@ def ingest_rate(spark, system: System, topic: str, records: int, form: str) -> f
 
 
 def archive_rate(spark, directory: Path, topic: str, records: int) -> float:
-    """Give the rows per second of reading a topic's segments, the active ones too: nobody writes to them."""
+    """Return the rows per second of reading a topic's segments, the active ones too: nobody writes to them."""
     source = spark.read.format("ottla-log").option("topic", topic).option("includeActive", "true")
     started = time.perf_counter()
     (row,) = source.load(str(directory)).selectExpr("count(*)", "sum(length(value))").collect()
@@ -87,7 +87,7 @@ def archive_rate(spark, directory: Path, topic: str, records: int) -> float:
 
 
 def log_directory(system: System) -> Path:
-    """Give where the one broker of a system keeps its logs."""
+    """Return where the one broker of a system keeps its logs."""
     return system._data / ("data/broker-0/logs" if isinstance(system, Ottla) else "logs-0")
 
 

@@ -8,7 +8,7 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_s(pids: Sequence[int]) -> float:
-    """Give the user and system time that processes have used, children not counted, in seconds."""
+    """Return the user and system time that processes have used, children not counted, in seconds."""
     total = 0
     for pid in pids:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -17,7 +17,7 @@ def cpu_s(pids: Sequence[int]) -> float:
 
 
 def pss_mb(pids: Sequence[int]) -> float:
-    """Give the memory of processes in MB, each shared page divided among those who share it."""
+    """Return the memory of processes in MB, each shared page divided among those who share it."""
     total = 0
     for pid in pids:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():

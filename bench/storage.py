@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from storage.clock import SystemClock
 from storage.compaction.cleaner import Cleaner, CleanerSettings
 from storage.compaction.worker_process import WorkerProcess
 from storage.disk import RealDisk
@@ -26,6 +25,7 @@ from storage.log import Log
 from storage.log_config import LogConfig
 from storage.log_read import read_range
 from storage.store import LogStore
+from timing.clock import SystemClock
 from wire.records.batch import HEADER, read_header
 from wire.records.builder import build_batch
 from wire.records.record import Record

@@ -27,7 +27,7 @@ class System(Protocol):
     bootstrap: str
 
     def broker_pids(self) -> list[int]:
-        """Give the brokers' processes, in the order of broker ids."""
+        """Return the brokers' processes, in the order of broker ids."""
         ...
 
     def kill(self, broker_id: int) -> None:
@@ -43,12 +43,12 @@ class System(Protocol):
         ...
 
     def log_bytes(self, topic: str) -> int:
-        """Give the bytes of a topic's segments on all brokers."""
+        """Return the bytes of a topic's segments on all brokers."""
         ...
 
 
 def free_ports(count: int) -> int:
-    """Give the first of ``count`` consecutive ports that are free now."""
+    """Return the first of ``count`` consecutive ports that are free now."""
     for first in range(20_000 + os.getpid() % 5_000, 60_000, count):
         try:
             for port in range(first, first + count):
@@ -179,7 +179,7 @@ def _log_bytes(data: Path, topic: str) -> int:
 
 
 def kafka_libs() -> Path | None:
-    """Give the folder of Apache Kafka's jars, None where they are not at hand."""
+    """Return the folder of Apache Kafka's jars, None where they are not at hand."""
     libs = Path(os.environ.get("OTTLA_KAFKA_LIBS", ROOT / ".cache" / "kafka-libs"))
     return libs if list(libs.glob("kafka_2.13-*.jar")) else None
 

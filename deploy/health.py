@@ -13,7 +13,7 @@ TIMEOUT_S = 4.0
 
 
 def main() -> int:
-    """Give the exit code that Docker reads: 0 for healthy, 1 for not. The text is what `docker inspect` shows."""
+    """Return the exit code that Docker reads: 0 for healthy, 1 for not. The text is what `docker inspect` shows."""
     try:
         with ManagementClient(SOCKET, timeout_s=TIMEOUT_S) as client:
             state = client.call("describe", partitions=False)["state"]

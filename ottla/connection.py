@@ -61,7 +61,7 @@ class Connection:
         return self._versions
 
     def version_for(self, api_key: int) -> int:
-        """Give the newest version of an API that both sides know.
+        """Return the newest version of an API that both sides know.
 
         Raises:
             NoCommonVersionError: there is none.

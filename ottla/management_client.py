@@ -98,7 +98,7 @@ class ManagementClient:
         return self._number
 
     def _next(self, number: int) -> dict[str, Any]:
-        """Give the next message of a request; those of abandoned streams are passed over."""
+        """Return the next message of a request; those of abandoned streams are passed over."""
         import msgpack
 
         while True:
@@ -129,7 +129,7 @@ class ManagementClient:
 
 @contextmanager
 def _short_path(path: Path) -> Iterator[str]:
-    """Give a name of the socket's file that fits into an address, however deep the directory."""
+    """Return a name of the socket's file that fits into an address, however deep the directory."""
     if len(os.fsencode(path)) <= _ADDRESS_SIZE_MAX:
         yield str(path)
         return

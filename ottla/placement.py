@@ -43,7 +43,7 @@ class Plan:
     after: Mapping[TopicPartition, Replicas]
 
     def added(self, partition: TopicPartition) -> Replicas:
-        """Give the brokers that a partition has to be copied to."""
+        """Return the brokers that a partition has to be copied to."""
         return tuple(broker for broker in self.after[partition] if broker not in self.before[partition])
 
     @property
@@ -52,7 +52,7 @@ class Plan:
         return sum(len(self.added(partition)) for partition in self.after)
 
     def copied_bytes(self, sizes: Mapping[TopicPartition, int]) -> int:
-        """Give how many bytes have to be copied; a partition of unknown size counts as empty."""
+        """Return how many bytes have to be copied; a partition of unknown size counts as empty."""
         return sum(len(self.added(partition)) * sizes.get(partition, 0) for partition in self.after)
 
     @property
@@ -182,15 +182,15 @@ class _Board:
         return sum(len(replicas) for replicas in self.now.values())
 
     def count(self, broker: BrokerId) -> int:
-        """Give how many replicas a broker holds."""
+        """Return how many replicas a broker holds."""
         return self._counts[broker]
 
     def changed(self) -> set[TopicPartition]:
-        """Give the partitions whose replicas differ from the original."""
+        """Return the partitions whose replicas differ from the original."""
         return {each for each, replicas in self.now.items() if tuple(replicas) != self.original[each]}
 
     def plan(self) -> Plan:
-        """Give the plan that leads here."""
+        """Return the plan that leads here."""
         return Plan(dict(self.original), {each: tuple(self.now[each]) for each in sorted(self.changed())})
 
     def replace(self, partition: TopicPartition, old: BrokerId, new: BrokerId) -> None:
@@ -202,7 +202,7 @@ class _Board:
         self._put(partition, new)
 
     def best_place(self, partition: TopicPartition, old: BrokerId) -> BrokerId:
-        """Give where a replica goes best: to a rack of its own, and to the broker with the least."""
+        """Return where a replica goes best: to a rack of its own, and to the broker with the least."""
         free = [broker for broker in self.racks if broker not in self.now[partition]]
         return min(
             free,
@@ -298,7 +298,7 @@ class _Board:
     def _closeness(
         self, partition: TopicPartition, old: BrokerId | None = None, new: BrokerId | None = None
     ) -> int:
-        """Give how many racks have no replica that could have one, after a move or as it is."""
+        """Return how many racks have no replica that could have one, after a move or as it is."""
         if not self._rack_count:
             return 0
         replicas = self.now[partition]

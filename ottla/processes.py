@@ -34,7 +34,7 @@ def is_running(pid: int | None, name: str) -> bool:
 
 @contextmanager
 def exit_poll(pid: int) -> Iterator[select.poll]:
-    """Give a poll object that reports when the process has ended; at once if there is none."""
+    """Return a poll object that reports when the process has ended; at once if there is none."""
     poll = select.poll()
     try:
         descriptor = os.pidfd_open(pid)

@@ -206,7 +206,7 @@ def require_free_port(host: str, port: int, who: str) -> None:
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """Give a port that nobody listens on at this moment."""
+    """Return a port that nobody listens on at this moment."""
     with socket.socket() as probe:
         probe.bind((host, 0))
         port: int = probe.getsockname()[1]
@@ -240,7 +240,7 @@ def _configuration(data: Path, port: int) -> str:
 
 
 def _class_archive(java: str, jars: Sequence[Path]) -> list[str]:
-    """Give the options that map ZooKeeper's classes from an archive, or have its first run write one when it ends.
+    """Return the options that map ZooKeeper's classes from an archive, or have its first run write one when it ends.
 
     The archive's name says for which Java and which jars it is; Java checks it again and does without where
     it does not fit.

@@ -78,7 +78,7 @@ class Aggregation:
         }
 
     def _rows(self) -> "DataFrame":
-        """Give the records that parse and have a time; the others are counted."""
+        """Return the records that parse and have a time; the others are counted."""
         from pyspark.sql import functions as F
 
         config, spec = self._config, self._spec
@@ -131,7 +131,7 @@ class Aggregation:
         return rows.groupBy(window.alias("window"), *keys).agg(*measures)
 
     def _upserts(self, windows: "DataFrame") -> "DataFrame":
-        """Give a record a window and key: the key names them, the value has them and the measures."""
+        """Return a record a window and key: the key names them, the value has them and the measures."""
         from pyspark.sql import functions as F
 
         spec = self._spec

@@ -52,7 +52,7 @@ class Audit:
         return result
 
     def _records(self, side: str) -> "DataFrame":
-        """Give place, size, digest and identity of each record of a side."""
+        """Return place, size, digest and identity of each record of a side."""
         from pyspark.sql import functions as F
 
         config = self._config

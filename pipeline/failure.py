@@ -62,7 +62,7 @@ _DETAIL_LENGTH_MAX: Final = 400
 
 
 def explain(error: BaseException) -> str:
-    """Give one line for an exception of Spark, of Kafka's client or of our own."""
+    """Return one line for an exception of Spark, of Kafka's client or of our own."""
     if isinstance(error, JobError):
         return one_line(str(error))
     text = full_text(error)
@@ -70,7 +70,7 @@ def explain(error: BaseException) -> str:
 
 
 def known_meaning(text: str) -> str | None:
-    """Give what a failure means that is known by its text, None for any other."""
+    """Return what a failure means that is known by its text, None for any other."""
     for pattern, meaning in _KNOWN:
         found = pattern.search(text)
         if found is not None:
@@ -85,7 +85,7 @@ def one_line(text: str) -> str:
 
 
 def full_text(error: BaseException) -> str:
-    """Give everything that an exception and its causes say, Java's trace included."""
+    """Return everything that an exception and its causes say, Java's trace included."""
     parts: list[str] = []
     seen: BaseException | None = error
     while seen is not None and len(parts) < 20:

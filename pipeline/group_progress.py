@@ -90,7 +90,7 @@ class GroupCommitter:
 def group_progress_listener(
     access: KafkaAccess, groups: Mapping[str, str], report: Report | None = None
 ) -> "StreamingQueryListener":
-    """Give a listener that commits the progress of queries to groups.
+    """Return a listener that commits the progress of queries to groups.
 
     Args:
         access: The cluster that keeps the groups.

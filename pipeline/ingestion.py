@@ -88,7 +88,7 @@ class Ingestion:
         }
 
     def _form(self) -> Form | None:
-        """Give how values are parsed; a schema that was inferred is kept for the next run."""
+        """Return how values are parsed; a schema that was inferred is kept for the next run."""
         config = self._config
         if config.form == "raw":
             return None
@@ -133,7 +133,7 @@ class Ingestion:
         )
 
     def _table_rows(self, form: Form | None) -> "DataFrame":
-        """Give the rows of the table: the record's place, its columns, and the event-time partitions."""
+        """Return the rows of the table: the record's place, its columns, and the event-time partitions."""
         from pyspark.sql import functions as F
 
         rows = self._fitting(form)
@@ -160,7 +160,7 @@ class Ingestion:
         )
 
     def _judged(self, form: Form, *, with_reason: bool) -> "DataFrame":
-        """Give every record with its columns, and the reason where it does not fit."""
+        """Return every record with its columns, and the reason where it does not fit."""
         from pyspark.sql import functions as F
 
         records = parsed(self._records(), form, with_reason=with_reason)
@@ -186,7 +186,7 @@ class Ingestion:
         return [name for name in names if name != CORRUPT]
 
     def _dead_letters(self, form: Form) -> "DataFrame":
-        """Give what does not fit as it was, with its place and the reason in headers."""
+        """Return what does not fit as it was, with its place and the reason in headers."""
         from pyspark.sql import functions as F
 
         dead = self._judged(form, with_reason=True).where("reason is not null")

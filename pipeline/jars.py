@@ -19,12 +19,12 @@ _NOTHING: Final = Path(__file__).with_name("nothing.py")
 
 
 def ivy_folder(conf: Mapping[str, str]) -> Path:
-    """Give where Spark's Ivy keeps its files, by the job's Spark settings."""
+    """Return where Spark's Ivy keeps its files, by the job's Spark settings."""
     return Path(conf["spark.jars.ivy"]) if "spark.jars.ivy" in conf else IVY_FOLDER
 
 
 def find_jars(bundles: Sequence[Bundle], folder: Path) -> tuple[list[Path], list[Artifact]]:
-    """Give the jars that a folder has, and the artifacts that it lacks."""
+    """Return the jars that a folder has, and the artifacts that it lacks."""
     try:
         names = sorted(os.listdir(folder))
     except OSError:
@@ -49,7 +49,7 @@ def require_jars(
     submit: Sequence[str],
     environment: Mapping[str, str],
 ) -> list[Path]:
-    """Give every jar of the bundles, fetched where need be.
+    """Return every jar of the bundles, fetched where need be.
 
     Args:
         bundles: What is needed.

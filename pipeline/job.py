@@ -42,7 +42,7 @@ class Job:
 
 
 def load_job(name: str) -> Job:
-    """Give a job by name.
+    """Return a job by name.
 
     Raises:
         JobError: there is none.

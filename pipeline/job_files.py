@@ -24,7 +24,7 @@ class JobFiles:
             return bool(self._system(path).exists(self._path(path)))
 
     def names(self, path: str) -> list[str]:
-        """Give the names in a folder; none where there is no folder."""
+        """Return the names in a folder; none where there is no folder."""
         with _Explained(path):
             if not self._system(path).exists(self._path(path)):
                 return []
@@ -33,7 +33,7 @@ class JobFiles:
             ]
 
     def read_text(self, path: str) -> str | None:
-        """Give a file's text, None where there is none."""
+        """Return a file's text, None where there is none."""
         with _Explained(path):
             if not self._system(path).exists(self._path(path)):
                 return None
@@ -80,7 +80,7 @@ class JobFiles:
             return int(status.getLen()), int(status.getModificationTime())
 
     def qualified(self, path: str) -> str:
-        """Give a path with its scheme, as Spark writes it down."""
+        """Return a path with its scheme, as Spark writes it down."""
         with _Explained(path):
             return str(self._system(path).makeQualified(self._path(path)).toString())
 

@@ -40,12 +40,12 @@ class KafkaAccess:
     client_config: Mapping[str, str] = field(default_factory=dict)
 
     def spark_options(self) -> dict[str, str]:
-        """Give the options of the connector's source and sink."""
+        """Return the options of the connector's source and sink."""
         settings = {f"kafka.{key.removeprefix('kafka.')}": value for key, value in self.kafka_config.items()}
         return {"kafka.bootstrap.servers": self.bootstrap_server, **settings}
 
     def client_options(self) -> dict[str, Any]:
-        """Give the options of a librdkafka client, quiet on stderr."""
+        """Return the options of a librdkafka client, quiet on stderr."""
         common = {key: self.kafka_config[key] for key in _COMMON if key in self.kafka_config}
         return {
             "bootstrap.servers": self.bootstrap_server,
@@ -55,7 +55,7 @@ class KafkaAccess:
         }
 
     def topics(self, names: Sequence[str] = (), pattern: str | None = None) -> dict[str, TopicFacts]:
-        """Give the topics of these names, or those that a pattern fits; absent ones are left out.
+        """Return the topics of these names, or those that a pattern fits; absent ones are left out.
 
         Raises:
             JobError: the cluster does not answer.
@@ -77,7 +77,7 @@ class KafkaAccess:
         return {name: TopicFacts(str(t.topic_id), len(t.partitions)) for name, t in described.items()}
 
     def require_topics(self, names: Sequence[str]) -> dict[str, TopicFacts]:
-        """Give the topics of these names.
+        """Return the topics of these names.
 
         Raises:
             JobError: one does not exist, or the cluster does not answer.

@@ -45,7 +45,7 @@ def read_stream(
     fail_on_data_loss: bool = True,
     offsets_per_batch: int | None = None,
 ) -> "DataFrame":
-    """Give the records of topics as a stream: key, value, headers, topic, partition, offset, timestamp(Type)."""
+    """Return the records of topics as a stream: key, value, headers, topic, partition, offset, timestamp(Type)."""
     given = access.spark_options()
     options = {
         **({} if _CALL_TIMEOUTS.keys() & given.keys() else _CALL_TIMEOUTS),
@@ -75,7 +75,7 @@ def read_batch(
     starting_offsets: str = "earliest",
     ending_offsets: str = "latest",
 ) -> "DataFrame":
-    """Give the records that topics hold now, with the columns of a stream."""
+    """Return the records that topics hold now, with the columns of a stream."""
     options = {
         **access.spark_options(),
         "startingOffsets": starting_offsets,

@@ -74,7 +74,7 @@ def config_from(cls: type[Config], values: argparse.Namespace) -> Config:
 
 
 def arguments_of(config: "DataclassInstance") -> list[str]:
-    """Give the command line that says the same as a configuration."""
+    """Return the command line that says the same as a configuration."""
     arguments: list[str] = []
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
@@ -91,7 +91,7 @@ def arguments_of(config: "DataclassInstance") -> list[str]:
 
 
 def _plain(hint: Any) -> Any:
-    """Give ``str`` for ``str | None``, ``tuple`` for ``tuple[str, ...]``, ``Mapping`` for ``Mapping[str, str]``."""
+    """Return ``str`` for ``str | None``, ``tuple`` for ``tuple[str, ...]``, ``Mapping`` for ``Mapping[str, str]``."""
     if get_origin(hint) in (Union, types.UnionType):
         (hint,) = [kind for kind in get_args(hint) if kind is not type(None)]
     return get_origin(hint) or hint

@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 from typing import Final
 
-PACKAGES: Final = ("pipeline", "storage", "wire")
+PACKAGES: Final = ("pipeline", "storage", "timing", "wire")
 _ROOT: Final = Path(__file__).parent.parent
 
 

@@ -61,7 +61,7 @@ class Publication:
         return reader.option("maxFilesPerTrigger", config.files_per_batch).load(config.source)
 
     def _read_schema(self) -> Any:
-        """Give the files' own schema; what was read off them once stays, so that a resumed run reads alike."""
+        """Return the files' own schema; what was read off them once stays, so that a resumed run reads alike."""
         from pyspark.sql.types import StructType
 
         config = self._config
@@ -81,7 +81,7 @@ class Publication:
         return schema
 
     def _records(self, rows: "DataFrame") -> "DataFrame":
-        """Give the columns of Kafka's records."""
+        """Return the columns of Kafka's records."""
         from pyspark.sql import functions as F
 
         config = self._config

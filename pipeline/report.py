@@ -86,7 +86,7 @@ class ChannelReport:
 
 
 def open_report(stop: Stop) -> Report:
-    """Give the launcher's channel where there is one, else the console; SIGINT and SIGTERM ask to stop."""
+    """Return the launcher's channel where there is one, else the console; SIGINT and SIGTERM ask to stop."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.request())
     path = os.environ.get(CHANNEL_VARIABLE)

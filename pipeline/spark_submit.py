@@ -53,7 +53,7 @@ class SparkOptions:
 
 
 def spark_home() -> Path:
-    """Give PySpark's own folder, without importing it.
+    """Return PySpark's own folder, without importing it.
 
     Raises:
         JobError: PySpark is not installed.
@@ -65,7 +65,7 @@ def spark_home() -> Path:
 
 
 def spark_environment(master: str) -> dict[str, str]:
-    """Give the environment of spark-submit: this Python for the driver and the workers.
+    """Return the environment of spark-submit: this Python for the driver and the workers.
 
     Raises:
         JobError: there is no Java.
@@ -92,7 +92,7 @@ def submit_command(
     bundles: Sequence[Bundle],
     environment: Mapping[str, str],
 ) -> list[str]:
-    """Give the spark-submit line of a job; jars that are not there yet are fetched.
+    """Return the spark-submit line of a job; jars that are not there yet are fetched.
 
     Raises:
         JobError: a jar is missing and cannot be fetched.
@@ -188,7 +188,7 @@ class RunningJob:
         self._process.wait()
 
     def follow(self, show: Show) -> int:
-        """Give every message of the job to ``show`` until it ends, and give its exit code.
+        """Return every message of the job to ``show`` until it ends, and give its exit code.
 
         Raises:
             JobError: it ended without a word of its own; the text names the log.
@@ -231,7 +231,7 @@ class RunningJob:
             pass  # it ended by itself
 
     def _last_words(self) -> str:
-        """Give the line of Spark's output that most likely says what went wrong."""
+        """Return the line of Spark's output that most likely says what went wrong."""
         try:
             lines = self.log.read_text(errors="replace").splitlines()
         except OSError:

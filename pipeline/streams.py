@@ -104,7 +104,7 @@ class Follower:
 
 
 def observed_counts(progress: Any) -> dict[str, int]:
-    """Give what the query counted itself (`observe`), and what its state dropped as late."""
+    """Return what the query counted itself (`observe`), and what its state dropped as late."""
     counts: dict[str, int] = {}
     for row in (progress["observedMetrics"] or {}).values():
         values = row.asDict() if hasattr(row, "asDict") else dict(row)
@@ -114,7 +114,7 @@ def observed_counts(progress: Any) -> dict[str, int]:
 
 
 def lag_of(progress: Any) -> int | None:
-    """Give how many offsets a query's sources are behind the ends of their topics; None where they do not say."""
+    """Return how many offsets a query's sources are behind the ends of their topics; None where they do not say."""
     lag = None
     for source in progress["sources"]:
         end, latest = parse_offsets(source["endOffset"]), parse_offsets(source["latestOffset"])

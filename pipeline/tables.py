@@ -75,7 +75,7 @@ def require_fitting_schema(
 
 
 def committed_files(files: JobFiles, table: str) -> list[str]:
-    """Give the files that a Parquet table written by the file sink consists of, as Spark would read them.
+    """Return the files that a Parquet table written by the file sink consists of, as Spark would read them.
 
     Raises:
         JobError: the sink's log is damaged.
@@ -93,7 +93,7 @@ def committed_files(files: JobFiles, table: str) -> list[str]:
 
 
 def sink_entries(files: JobFiles, path: str) -> list[dict[str, object]]:
-    """Give the entries of one file of the sink's log.
+    """Return the entries of one file of the sink's log.
 
     Raises:
         JobError: it is damaged.
@@ -110,14 +110,14 @@ def sink_entries(files: JobFiles, path: str) -> list[dict[str, object]]:
 
 
 def local_path(uri: str) -> str:
-    """Give the path of a file URI as other programs take it."""
+    """Return the path of a file URI as other programs take it."""
     return unquote(uri.removeprefix("file://")) if uri.startswith("file:/") else uri
 
 
 def start_table(
     rows: "DataFrame", *, table: str, table_format: str, partition_by: Sequence[str]
 ) -> "DataStreamWriter":
-    """Give the writer of a table; the caller adds trigger and checkpoint, and starts it."""
+    """Return the writer of a table; the caller adds trigger and checkpoint, and starts it."""
     writer = rows.writeStream.format(table_format).outputMode("append").option("path", table)
     if table_format == "delta":
         writer = writer.option("mergeSchema", "true")

@@ -15,10 +15,10 @@ from typing import Final, TypeVar
 
 import trio
 
-from cluster.broker import Broker
+from cluster.broker.broker import Broker
+from cluster.broker.environment import Environment
 from cluster.configuration.broker_config import BrokerConfig
 from cluster.network.broker_client import BrokerClient
-from cluster.surroundings import Surroundings
 from simulation.cleaning_worker import InlineWorker
 from simulation.disk import SimulatedCrash, SimulatedDisk
 from simulation.network import NetworkFaults, SimulatedNetwork
@@ -40,11 +40,11 @@ class SimulatedClock:
     """Both clocks of every simulated machine, on trio's own."""
 
     def wall_ms(self) -> WallMs:
-        """Give milliseconds since 1970."""
+        """Return milliseconds since 1970."""
         return WallMs(WALL_START_MS + int(trio.current_time() * 1000))
 
     def monotonic(self) -> MonotonicSeconds:
-        """Give seconds since the simulation began."""
+        """Return seconds since the simulation began."""
         return MonotonicSeconds(trio.current_time())
 
 
@@ -171,14 +171,14 @@ class SimulatedCluster:
         self.network.restore(self.machines[BrokerId(broker_id)].name)
 
     def client(self, broker_id: int, *, timeout_s: float = 30.0) -> BrokerClient:
-        """Give a client, on a machine of its own, of one broker."""
+        """Return a client, on a machine of its own, of one broker."""
         name = self.machines[BrokerId(broker_id)].name
         return BrokerClient(
             name, PORT, "client", request_timeout_s=timeout_s, dial=self.network.host("client").dial
         )
 
     def running(self) -> dict[BrokerId, Broker]:
-        """Give the brokers that run, by id."""
+        """Return the brokers that run, by id."""
         return {number: each.broker for number, each in self.machines.items() if each.broker is not None}
 
     async def wait(self, condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
@@ -226,14 +226,14 @@ class SimulatedCluster:
             }
         )
 
-    def _surroundings(self, machine: Machine) -> Surroundings:
+    def _surroundings(self, machine: Machine) -> Environment:
         def open_session(config: BrokerConfig) -> SimulatedSession:
             timeout_s = config.zookeeper_session_timeout_ms / 1000
             machine.session = SimulatedSession(self.ensemble, timeout_s, self.clock.monotonic)
             return machine.session
 
         host = self.network.host(machine.name)
-        return Surroundings(
+        return Environment(
             clock=self.clock,
             disk=machine.disk,
             open_session=open_session,

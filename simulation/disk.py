@@ -38,7 +38,7 @@ class SimulatedFile:
         self._generation = disk.generation
 
     def fileno(self) -> int:
-        """Give -1: there is no descriptor."""
+        """Return -1: there is no descriptor."""
         return -1
 
     def pread(self, size: int, position: int) -> bytes:
@@ -60,7 +60,7 @@ class SimulatedFile:
         self._inode.modified_ms = self._disk.now_ms()
 
     def size(self) -> int:
-        """Give the length."""
+        """Return the length."""
         self._disk.check_alive(self._generation)
         return len(self._inode.data)
 
@@ -245,11 +245,11 @@ class SimulatedDisk:
         ]
 
     def size(self, path: str) -> int:
-        """Give a file's length."""
+        """Return a file's length."""
         return len(self._file(path).data)
 
     def modified_ms(self, path: str) -> int:
-        """Give the time of a file's last change."""
+        """Return the time of a file's last change."""
         return self._file(path).modified_ms
 
     def set_modified_ms(self, path: str, wall_ms: int) -> None:
@@ -303,7 +303,7 @@ class SimulatedDisk:
         return _Lock(self._locks, path)
 
     def space(self, path: str) -> Space:
-        """Give the size of the disk."""
+        """Return the size of the disk."""
         self._node(path)
         return Space(_CAPACITY, _CAPACITY - total_bytes(self._root))
 

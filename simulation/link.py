@@ -1,6 +1,6 @@
 """A connection that a simulated machine made: the client's side."""
 
-from simulation.circuit import End
+from simulation.tcp_connection import End
 
 
 class SimulatedLink:

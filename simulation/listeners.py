@@ -22,7 +22,7 @@ from cluster.network.listener import ListenError
 from cluster.network.network_counters import NetworkCounters
 from cluster.network.open_connections import NetworkLimits, OpenConnections
 from cluster.network.response_slot import Answer, Part
-from simulation.circuit import End
+from simulation.tcp_connection import End
 from wire.file_range import FileRange
 
 if TYPE_CHECKING:
@@ -232,11 +232,11 @@ class SimulatedListeners:
             self._backlogs[port] = trio.open_memory_channel[End](self._limits.backlog)
 
     def bound_port(self, listener_name: str) -> int:
-        """Give the port that a listener has. Raises KeyError if there is none."""
+        """Return the port that a listener has. Raises KeyError if there is none."""
         return self.bound_ports()[listener_name]
 
     def bound_ports(self) -> dict[str, int]:
-        """Give the port of each listener that is bound."""
+        """Return the port of each listener that is bound."""
         return {endpoint.listener_name: port for port, endpoint in self._ports.items()}
 
     def accept(self, end: End) -> bool:
@@ -283,7 +283,7 @@ class SimulatedListeners:
             self._accepting.cancel()
 
     def close(self) -> None:
-        """Give back the ports; connections that were not accepted yet are closed."""
+        """Release the ports; connections that were not accepted yet are closed."""
         ports, self._ports = self._ports, {}
         for port in ports:
             self._host.give_back_port(port, self)

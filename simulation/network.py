@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import trio
 
-from simulation.agenda import Agenda
-from simulation.circuit import Circuit, End
 from simulation.link import SimulatedLink
+from simulation.scheduler import Agenda
+from simulation.tcp_connection import Circuit, End
 
 if TYPE_CHECKING:
     from cluster.network.connection import Dispatch
@@ -95,7 +95,7 @@ class SimulatedNetwork:
         await self.agenda.run()
 
     def host(self, name: str) -> "SimulatedHost":
-        """Give the machine of a name; it exists from the first time on."""
+        """Return the machine of a name; it exists from the first time on."""
         host = self._hosts.get(name)
         if host is None:
             host = self._hosts[name] = SimulatedHost(self, name)
@@ -254,7 +254,7 @@ class SimulatedHost:
         quotas: "ConnectionQuotas | None" = None,
         counters: "NetworkCounters | None" = None,
     ) -> "SimulatedListeners":
-        """Give what stands for `Listeners` on this machine; its arguments are those of `Listeners`."""
+        """Return what stands for `Listeners` on this machine; its arguments are those of `Listeners`."""
         from simulation.listeners import SimulatedListeners
 
         return SimulatedListeners(self, endpoints, dispatch, limits=limits, quotas=quotas, counters=counters)

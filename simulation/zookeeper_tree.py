@@ -75,7 +75,7 @@ class ZooKeeperTree:
         self.nodes: dict[str, Node] = {"/": Node(None, 0, 0, 0)}
 
     def read(self, path: str) -> Node:
-        """Give a node.
+        """Return a node.
 
         Raises:
             NoNodeError: there is none.

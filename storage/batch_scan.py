@@ -79,7 +79,7 @@ def check_checksum(buffer: bytes | memoryview, position: int, header: BatchHeade
 
 
 def scan_headers(file: DiskFile, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Give position and header of each whole batch in [position, end); an incomplete last one ends it
+    """Return position and header of each whole batch in [position, end); an incomplete last one ends it
     silently.
 
     Raises:
@@ -104,7 +104,7 @@ def scan_headers(file: DiskFile, position: int, end: int) -> Iterator[tuple[int,
 
 
 def scan_batches(file: DiskFile, position: int, end: int) -> Iterator[tuple[int, BatchHeader, bytes, int]]:
-    """Give each whole batch in [position, end): its position, its header, and a buffer with where in it the
+    """Return each whole batch in [position, end): its position, its header, and a buffer with where in it the
     batch begins.
 
     Raises:

@@ -25,23 +25,23 @@ class CheckpointedLogs:
         self._future_logs: dict[TopicPartition, Log] = {}
 
     def get(self, partition: TopicPartition) -> Log | None:
-        """Give a partition's log; one in an offline directory raises `StorageError` from all that it does."""
+        """Return a partition's log; one in an offline directory raises `StorageError` from all that it does."""
         return self._logs.get(partition)
 
     def future_log(self, partition: TopicPartition) -> Log | None:
-        """Give the log that is to replace a partition's log once it has caught up, in another directory."""
+        """Return the log that is to replace a partition's log once it has caught up, in another directory."""
         return self._future_logs.get(partition)
 
     def all_logs(self) -> list[Log]:
-        """Give every log, those in offline directories included."""
+        """Return every log, those in offline directories included."""
         return list(self._logs.values())
 
     def future_logs(self) -> list[Log]:
-        """Give every log that is to replace another."""
+        """Return every log that is to replace another."""
         return list(self._future_logs.values())
 
     def logs_in(self, home: LogDirectory) -> list[Log]:
-        """Give the logs of one directory."""
+        """Return the logs of one directory."""
         return [log for log in self.all_logs() if log.home is home]
 
     @property
@@ -125,7 +125,7 @@ class CheckpointedLogs:
             raise home.fail(error, "checkpointing") from error
 
     def read_high_watermarks(self) -> dict[TopicPartition, Offset]:
-        """Give the checkpointed high watermarks of all logs."""
+        """Return the checkpointed high watermarks of all logs."""
         found: dict[TopicPartition, Offset] = {}
         for home in self._online():
             try:

@@ -25,7 +25,7 @@ class MalformedCheckpointError(ValueError):
 
 
 def encode_lines(entries: Sequence[str]) -> bytes:
-    """Give a checkpoint file's bytes: version, count, one entry a line."""
+    """Return a checkpoint file's bytes: version, count, one entry a line."""
     return "\n".join([_VERSION, str(len(entries)), *entries, ""]).encode()
 
 

@@ -41,7 +41,7 @@ class DiskFile(Protocol):
     """
 
     def fileno(self) -> int:
-        """Give the descriptor, for sendfile; a simulated file has none and answers -1."""
+        """Return the descriptor, for sendfile; a simulated file has none and answers -1."""
         ...
 
     def pread(self, size: int, position: int) -> bytes:
@@ -53,7 +53,7 @@ class DiskFile(Protocol):
         ...
 
     def size(self) -> int:
-        """Give the file's length in bytes."""
+        """Return the file's length in bytes."""
         ...
 
     def truncate(self, size: int) -> None:
@@ -65,7 +65,7 @@ class DiskFile(Protocol):
         ...
 
     def close(self) -> None:
-        """Give the descriptor back. Closing twice is allowed."""
+        """Close the descriptor. Closing twice is allowed."""
         ...
 
 
@@ -73,7 +73,7 @@ class DirectoryLock(Protocol):
     """A held lock on a directory."""
 
     def release(self) -> None:
-        """Give the lock up. Releasing twice is allowed."""
+        """Release the lock. Releasing twice is allowed."""
         ...
 
 
@@ -111,11 +111,11 @@ class Disk(Protocol):
         ...
 
     def size(self, path: str) -> int:
-        """Give a file's length in bytes."""
+        """Return a file's length in bytes."""
         ...
 
     def modified_ms(self, path: str) -> int:
-        """Give the wall time of a file's last change, in milliseconds."""
+        """Return the wall time of a file's last change, in milliseconds."""
         ...
 
     def set_modified_ms(self, path: str, wall_ms: int) -> None:
@@ -149,7 +149,7 @@ class Disk(Protocol):
         ...
 
     def space(self, path: str) -> Space:
-        """Give the size of the volume that holds `path`."""
+        """Return the size of the volume that holds `path`."""
         ...
 
 
@@ -162,7 +162,7 @@ class RealFile:
         self._fd = fd
 
     def fileno(self) -> int:
-        """Give the descriptor."""
+        """Return the descriptor."""
         return self._fd
 
     def pread(self, size: int, position: int) -> bytes:
@@ -192,7 +192,7 @@ class RealFile:
             written += count
 
     def size(self) -> int:
-        """Give the file's length."""
+        """Return the file's length."""
         return os.fstat(self._fd).st_size
 
     def truncate(self, size: int) -> None:
@@ -298,11 +298,11 @@ class RealDisk:
             return [DirectoryEntry(entry.name, entry.is_dir()) for entry in entries]
 
     def size(self, path: str) -> int:
-        """Give a file's length."""
+        """Return a file's length."""
         return os.stat(path).st_size
 
     def modified_ms(self, path: str) -> int:
-        """Give the time of a file's last change."""
+        """Return the time of a file's last change."""
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def set_modified_ms(self, path: str, wall_ms: int) -> None:
@@ -350,6 +350,6 @@ class RealDisk:
             raise BlockingIOError(error.errno, error.strerror) from error
 
     def space(self, path: str) -> Space:
-        """Give the size of the volume that holds `path`."""
+        """Return the size of the volume that holds `path`."""
         stat = os.statvfs(path)
         return Space(stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize)

@@ -29,7 +29,7 @@ class EntryFile:
         self._stored = 0 if new else -1  # entries in the file; -1 until it is looked at
 
     def stored_bytes(self) -> int:
-        """Give the length of the file as it is, be it a multiple of the entry size or not; 0 where there is
+        """Return the length of the file as it is, be it a multiple of the entry size or not; 0 where there is
         no file.
         """
         try:
@@ -55,7 +55,7 @@ class EntryFile:
             self.write_out()
 
     def entry(self, slot: int) -> bytes:
-        """Give the entry at `slot`, counted from 0."""
+        """Return the entry at `slot`, counted from 0."""
         count = len(self)
         if not 0 <= slot < count:
             raise IndexError(slot)
@@ -136,7 +136,7 @@ class EntryFile:
         self._open(create=True).sync()
 
     def close(self) -> None:
-        """Give the descriptor back; the next use opens the file again."""
+        """Close the descriptor; the next use opens the file again."""
         if self._file is not None:
             self._file.close()
             self._file = None

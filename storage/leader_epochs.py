@@ -103,7 +103,7 @@ class LeaderEpochCache:
         return EpochStart(self._epochs[0], self._starts[0]) if self._epochs else None
 
     def entries(self) -> list[EpochStart]:
-        """Give all of them, oldest first."""
+        """Return all of them, oldest first."""
         return list(map(EpochStart, self._epochs, self._starts))
 
     def __bool__(self) -> bool:
@@ -135,7 +135,7 @@ class LeaderEpochCache:
             self._write()
 
     def end_offset_for(self, epoch: LeaderEpoch, log_end_offset: Offset) -> EpochEnd | None:
-        """Give the largest known epoch not above `epoch`, and where it ended.
+        """Return the largest known epoch not above `epoch`, and where it ended.
 
         Args:
             epoch: what the other side has.
@@ -156,17 +156,17 @@ class LeaderEpochCache:
         return EpochEnd(self._epochs[slot] if slot >= 0 else epoch, self._starts[slot + 1])
 
     def epoch_for_offset(self, offset: Offset) -> LeaderEpoch:
-        """Give the epoch that an offset was written in, -1 where that is not known."""
+        """Return the epoch that an offset was written in, -1 where that is not known."""
         slot = bisect_right(self._starts, offset) - 1
         return self._epochs[slot] if slot >= 0 else NO_LEADER_EPOCH
 
     def start_of(self, epoch: LeaderEpoch) -> Offset | None:
-        """Give where an epoch began, None where it is not known."""
+        """Return where an epoch began, None where it is not known."""
         slot = bisect_left(self._epochs, epoch)
         return self._starts[slot] if slot < len(self._epochs) and self._epochs[slot] == epoch else None
 
     def previous_epoch(self, epoch: LeaderEpoch) -> LeaderEpoch:
-        """Give the known epoch before `epoch`, -1 where there is none."""
+        """Return the known epoch before `epoch`, -1 where there is none."""
         slot = bisect_left(self._epochs, epoch) - 1
         return self._epochs[slot] if slot >= 0 else NO_LEADER_EPOCH
 

@@ -316,7 +316,7 @@ class Log(TrimmableLog):
             raise self._failed(error, "reading") from error
 
     def collect_aborted_transactions(self, start: Offset, end: Offset) -> list[AbortedTransaction]:
-        """Give the aborted transactions that touch [start, end), for a reader of committed data.
+        """Return the aborted transactions that touch [start, end), for a reader of committed data.
 
         Raises:
             StorageError: the disk failed.
@@ -334,14 +334,14 @@ class Log(TrimmableLog):
         return found
 
     def earliest(self) -> TimestampedOffset:
-        """Give the log's start; its epoch where the log knows it."""
+        """Return the log's start; its epoch where the log knows it."""
         first = self.leader_epochs.earliest_entry
         known = first is not None and first.start_offset <= self.log_start_offset
         epoch = first.epoch if first is not None and known else NO_LEADER_EPOCH
         return TimestampedOffset(NO_TIMESTAMP, self.log_start_offset, epoch)
 
     def latest(self) -> TimestampedOffset:
-        """Give the log's end and the newest epoch."""
+        """Return the log's end and the newest epoch."""
         return TimestampedOffset(NO_TIMESTAMP, self.log_end_offset, self.leader_epochs.latest)
 
     def find_offset_by_timestamp(self, timestamp: WallMs) -> TimestampedOffset | None:

@@ -14,9 +14,9 @@ from typing import Final
 
 from storage import names
 from storage.checkpoints import OffsetCheckpoint
-from storage.clock import Clock
 from storage.disk import DirectoryLock, Disk
 from storage.errors import DirectoryLockedError, StorageError
+from timing.clock import Clock
 from wire.types import NO_BROKER_EPOCH, BrokerEpoch, MonotonicSeconds, Offset, TopicPartition
 
 _log: Final = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ class LogDirectory:
             ) from error
 
     def release(self) -> None:
-        """Give the lock up."""
+        """Release the lock."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -179,7 +179,7 @@ class LogDirectory:
     # The clean-shutdown marker
 
     def read_clean_shutdown(self) -> BrokerEpoch | None:
-        """Give the epoch of the broker that stopped cleanly here, -1 where it did not say; None without a
+        """Return the epoch of the broker that stopped cleanly here, -1 where it did not say; None without a
         marker.
 
         Raises:

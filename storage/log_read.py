@@ -82,7 +82,7 @@ def _batch_size(segments: Segments, overhead: bytes) -> int:
 
 
 def read_range(file_range: FileRange) -> bytes:
-    """Give the bytes of a range; fewer where the file was cut since.
+    """Return the bytes of a range; fewer where the file was cut since.
 
     Raises:
         OSError: the disk failed.

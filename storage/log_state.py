@@ -213,7 +213,7 @@ class LogState:
         return max(first, self.log_start_offset)
 
     def offset_metadata(self, offset: Offset) -> LogOffsetMetadata:
-        """Give an offset with the place of its batch.
+        """Return an offset with the place of its batch.
 
         Raises:
             CorruptBatchError: the .log is damaged before that batch.
@@ -323,7 +323,7 @@ class LogState:
         self.topic_id = topic_id
 
     def rename(self, name: str) -> None:
-        """Give the log's directory another name within its log directory; the log goes on in it.
+        """Return the log's directory another name within its log directory; the log goes on in it.
 
         The name survives power loss after the next `flush`.
 

@@ -50,7 +50,7 @@ class MovingLogs(CheckpointedLogs):
     ) -> Log: ...
 
     def directory(self, path: str) -> LogDirectory:
-        """Give the log directory of a path.
+        """Return the log directory of a path.
 
         Raises:
             LogDirectoryNotFoundError: there is none.
@@ -100,7 +100,7 @@ class MovingLogs(CheckpointedLogs):
         return log
 
     def remove_future(self, partition: TopicPartition) -> None:
-        """Give up a future log: its directory goes after a delay. One that is not there is no error.
+        """Discard a future log: its directory is deleted after a delay. One that is not there is no error.
 
         Raises:
             StorageError: its disk failed; it is gone from the store nonetheless.

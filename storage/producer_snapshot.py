@@ -36,7 +36,7 @@ class CorruptSnapshotError(ValueError):
 
 
 def encode_snapshot(entries: Collection[ProducerEntry]) -> bytes:
-    """Give a snapshot file's bytes."""
+    """Return a snapshot file's bytes."""
     data = bytearray(_HEADER.pack(_VERSION, 0, len(entries)))
     for entry in entries:
         batch = entry.batches[-1] if entry.batches else None

@@ -72,7 +72,7 @@ class ProducerState(ProducerTable):
         return offset
 
     def snapshot_path(self, offset: Offset) -> str:
-        """Give the path of the snapshot at an offset."""
+        """Return the path of the snapshot at an offset."""
         return f"{self._directory}/{names.segment_name(offset, names.SNAPSHOT)}"
 
     def forget_snapshot(self, offset: Offset) -> str | None:

@@ -182,7 +182,7 @@ class ProducerTable:
         return CompletedTransaction(producer_id, first_offset, offset, not marker.committed)
 
     def stable_offset_after(self, completed: CompletedTransaction) -> Offset:
-        """Give the last stable offset as it will be once `completed` is replicated: what an index entry must
+        """Return the last stable offset as it will be once `completed` is replicated: what an index entry must
         say.
         """
         for transaction in self._open.values():
@@ -264,7 +264,7 @@ class ProducerTable:
         return not self.entries and not self._unreplicated
 
     def active(self) -> Mapping[ProducerId, ProducerEntry]:
-        """Give the producers, for DescribeProducers; not to be changed."""
+        """Return the producers, for DescribeProducers; not to be changed."""
         return self.entries
 
     def take_over(self, other: "ProducerTable") -> None:

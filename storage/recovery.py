@@ -321,7 +321,7 @@ def _end_or(segment: Segment, otherwise: Offset) -> Offset:
 def _find_end(
     segments: Segments, epochs: LeaderEpochCache, producers: ProducerState, log_start: Offset, *, clean: bool
 ) -> Offset:
-    """Give the log's end; a log that ends before its start is dropped, and one that has no segment gets
+    """Return the log's end; a log that ends before its start is dropped, and one that has no segment gets
     one.
     """
     if len(segments):

@@ -15,7 +15,7 @@ Predicate = Callable[[Segment, Segment | None], bool]
 
 
 def deletable(segments: Segments, high_watermark: Offset, may_go: Predicate) -> list[Segment]:
-    """Give the longest prefix of the log that may go.
+    """Return the longest prefix of the log that may go.
 
     Raises:
         OSError: the disk failed.

@@ -252,7 +252,7 @@ class Segment(SegmentFiles):
         return scan_headers(self.file, position, self.size)
 
     def end(self) -> SegmentEnd | None:
-        """Give where the segment ends, or None where the .log does not end with a whole batch.
+        """Return where the segment ends, or None where the .log does not end with a whole batch.
 
         Only the part behind the last index entry is read.
         """

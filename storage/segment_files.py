@@ -47,7 +47,7 @@ class SegmentFiles:
         self._file: DiskFile | None = disk.open(self.path(names.LOG), create=True) if new else None
 
     def path(self, suffix: str) -> str:
-        """Give the path of one of the segment's files."""
+        """Return the path of one of the segment's files."""
         return f"{self.directory}/{self.base_offset:020d}{suffix}{self._suffix}"
 
     @property
@@ -89,7 +89,7 @@ class SegmentFiles:
             file.close()
 
     def close(self) -> None:
-        """Give the descriptors back. A reader that holds the .log keeps it open."""
+        """Close the descriptors. A reader that holds the .log keeps it open."""
         self._file = None
         for index in (self.offset_index, self.time_index, self.transaction_index):
             index.entries.close()

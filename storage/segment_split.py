@@ -53,7 +53,7 @@ def split_overflowed(segments: Segments) -> bool:
 
 
 def _first_out_of_reach(segment: Segment, bound: Offset) -> tuple[int, Offset] | None:
-    """Give position and base offset of the first batch that the indexes cannot reach, if all behind it is in order."""
+    """Return position and base offset of the first batch beyond the indexes, if all behind it is in order."""
     found = None
     expected = segment.base_offset
     end = 0

@@ -112,17 +112,17 @@ class Segments:
         return LogOffsetMetadata(self.end_offset, active.base_offset, active.size)
 
     def floor(self, offset: Offset) -> Segment | None:
-        """Give the segment with the greatest base offset not above `offset`."""
+        """Return the segment with the greatest base offset not above `offset`."""
         slot = bisect_right(self._bases, offset) - 1
         return self._segments[slot] if slot >= 0 else None
 
     def higher(self, base_offset: Offset) -> Segment | None:
-        """Give the segment after the one that starts at `base_offset`."""
+        """Return the segment after the one that starts at `base_offset`."""
         slot = bisect_right(self._bases, base_offset)
         return self._segments[slot] if slot < len(self._segments) else None
 
     def between(self, start: Offset, end: Offset) -> list[Segment]:
-        """Give the segments that may hold offsets of [start, end): from the one that `start` is in."""
+        """Return the segments that may hold offsets of [start, end): from the one that `start` is in."""
         first = max(bisect_right(self._bases, start) - 1, 0)
         return [segment for segment in self._segments[first:] if segment.base_offset < end]
 
@@ -214,7 +214,7 @@ class Segments:
         return None
 
     def metadata(self, offset: Offset) -> LogOffsetMetadata:
-        """Give an offset with its place; the place of its batch's start.
+        """Return an offset with its place; the place of its batch's start.
 
         Raises:
             OSError: the disk failed.
@@ -329,13 +329,13 @@ class Segments:
             segment.moved_to(directory)
 
     def forget(self) -> None:
-        """Give all descriptors back, and know of no segment any more: the directory is to be read anew."""
+        """Close all descriptors, and know of no segment any more: the directory is to be read anew."""
         self.close()
         self.forget_positions()
         self._segments.clear()
         self._bases.clear()
 
     def close(self) -> None:
-        """Give all descriptors back."""
+        """Close all descriptors."""
         for segment in self._segments:
             segment.close()

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from storage import names
-from storage.clock import Clock
 from storage.disk import Disk
 from storage.errors import InconsistentDirectoryError, StorageError
 from storage.loading import LoadProgress, load_directory
@@ -22,6 +21,7 @@ from storage.log_state import LogState
 from storage.moving_logs import MovingLogs
 from storage.partition_metadata import write_topic_id
 from storage.producer_state import EXPIRATION_MS
+from timing.clock import Clock
 from wire.types import (
     NO_BROKER_EPOCH,
     NO_TOPIC_ID,
@@ -246,7 +246,7 @@ class LogStore(MovingLogs):
             raise failure
 
     def update_topic_config(self, topic: str, config: LogConfig) -> None:
-        """Give all logs of a topic new settings."""
+        """Return all logs of a topic new settings."""
         for log in [*self._logs.values(), *self._future_logs.values()]:
             if log.topic_partition.topic == topic:
                 log.update_config(config)

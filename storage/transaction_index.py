@@ -49,11 +49,11 @@ class TransactionIndex:
         self.entries.write_out()
 
     def all(self) -> list[AbortedTransaction]:
-        """Give every entry, in order of last offset."""
+        """Return every entry, in order of last offset."""
         return [self._entry(slot) for slot in range(self._count())]
 
     def collect(self, from_offset: Offset, to_offset: Offset) -> tuple[list[AbortedTransaction], bool]:
-        """Give the transactions that touch [from_offset, to_offset), and whether later segments can hold no
+        """Return the transactions that touch [from_offset, to_offset), and whether later segments can hold no
         more of them.
 
         An entry whose last stable offset had passed `to_offset` proves it: whatever aborted later began

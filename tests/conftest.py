@@ -128,5 +128,5 @@ def kafka_java(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> li
 
 
 def libs_path(libs: Path) -> str:
-    """Give the class path of a folder of jars."""
+    """Return the class path of a folder of jars."""
     return f"{libs}/*"

@@ -48,7 +48,7 @@ class TopicPartition(NamedTuple):
 
 
 def topic_id_text(topic_id: TopicId) -> str:
-    """Give a topic id as Kafka prints it: URL-safe base64 without padding, 22 characters."""
+    """Return a topic id as Kafka prints it: URL-safe base64 without padding, 22 characters."""
     return base64.urlsafe_b64encode(topic_id).decode("ascii").rstrip("=")
 
 

@@ -92,24 +92,24 @@ class BrokerConfig(ServedValues):
         return self._throttle("replica.alter.log.dirs.io.max.bytes.per.second")
 
     def value(self, name: str) -> Value:
-        """Give the present value of any broker setting by name."""
+        """Return the present value of any broker setting by name."""
         return self._values[name]
 
     def number_of_listener(self, listener: str, name: str) -> int:
-        """Give the present value of a number that a listener may have of its own, else the broker's."""
+        """Return the present value of a number that a listener may have of its own, else the broker's."""
         value = self._values.get(own_setting(listener, name), self._values[name])
         if not isinstance(value, int):
             raise TypeError(f"{name} is no number")
         return value
 
     def log_config_defaults(self) -> LogConfig:
-        """Give what a topic without settings of its own gets, from the present values."""
+        """Return what a topic without settings of its own gets, from the present values."""
         return LogConfig.from_strings(
             {topic: text_of(self._values[broker]) for topic, broker in TOPIC_DEFAULTS.items()}
         )
 
     def sources_of(self, name: str) -> Iterator[SourcedValue]:
-        """Give every text that a setting's value could come from, the one that holds first."""
+        """Return every text that a setting's value could come from, the one that holds first."""
         names = synonyms_of(name)
         for layer, source in self._layers():
             for synonym in names:
@@ -121,7 +121,7 @@ class BrokerConfig(ServedValues):
                 yield SourcedValue(synonym, default, ConfigSource.DEFAULT)
 
     def own_settings(self) -> list[Setting]:
-        """Give the settings that single listeners have of their own, under their full names."""
+        """Return the settings that single listeners have of their own, under their full names."""
         names = {name: None for layer, _ in self._layers() for name in layer if name.startswith(OWN_PREFIX)}
         settings = broker_settings()
         return [
@@ -200,7 +200,7 @@ class BrokerConfig(ServedValues):
 
 
 def text_of(value: Value) -> str:
-    """Give a value as it would stand in a file."""
+    """Return a value as it would stand in a file."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return ",".join(value) if isinstance(value, tuple) else str(value)
@@ -238,7 +238,7 @@ def _usable(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _resolve(layers: tuple[tuple[Mapping[str, str], ConfigSource], ...]) -> dict[str, Value]:
-    """Give every setting its value: the strongest layer's, then its default, then its synonyms'."""
+    """Return every setting its value: the strongest layer's, then its default, then its synonyms'."""
     values: dict[str, Value] = {}
     for name, setting in broker_settings().items():
         text = next((layer[name] for layer, _ in layers if name in layer), setting.default)
@@ -259,7 +259,7 @@ def _resolve(layers: tuple[tuple[Mapping[str, str], ConfigSource], ...]) -> dict
 
 
 def _resolve_own(layers: tuple[tuple[Mapping[str, str], ConfigSource], ...]) -> dict[str, Value]:
-    """Give the values of the settings that single listeners have of their own."""
+    """Return the values of the settings that single listeners have of their own."""
     values: dict[str, Value] = {}
     for layer, _ in reversed(layers):
         for name, text in layer.items():

@@ -20,25 +20,25 @@ from cluster.configuration.tables import (
 
 @cache
 def broker_settings() -> Mapping[str, Setting]:
-    """Give every setting that a broker's file may hold, by name."""
+    """Return every setting that a broker's file may hold, by name."""
     tables = (network, log, replication, coordination, administration, own, security, unserved)
     return {setting.name: setting for table in tables for setting in read_table(table.TABLE)}
 
 
 @cache
 def dynamic_settings() -> Mapping[str, Setting]:
-    """Give the broker settings that are held in ZooKeeper only, by name."""
+    """Return the broker settings that are held in ZooKeeper only, by name."""
     return {setting.name: setting for setting in read_table(dynamic.TABLE)}
 
 
 @cache
 def topic_settings() -> Mapping[str, Setting]:
-    """Give every setting of a topic, by name."""
+    """Return every setting of a topic, by name."""
     return {setting.name: setting for setting in read_table(topic.TABLE)}
 
 
 def nearest_name(name: str, known: Iterable[str] | None = None) -> str | None:
-    """Give the known setting that an unknown name is most like, or None where nothing is near.
+    """Return the known setting that an unknown name is most like, or None where nothing is near.
 
     Args:
         name: What is unknown.

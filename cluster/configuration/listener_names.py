@@ -8,17 +8,17 @@ _OWN_SETTING: Final = re.compile(r"listener\.name\.[^.]+\.(?:[^.]+\.(?=sasl\.|co
 
 
 def listener_name(text: str) -> str:
-    """Give a listener's name as it is compared, registered and told: Kafka makes no difference of case."""
+    """Return a listener's name as it is compared, registered and told: Kafka makes no difference of case."""
     return text.strip().upper()
 
 
 def own_setting(listener: str, setting: str) -> str:
-    """Give the name of the setting by which one listener goes instead of the broker's."""
+    """Return the name of the setting by which one listener goes instead of the broker's."""
     return f"{OWN_PREFIX}{listener.lower()}.{setting}"
 
 
 def base_name(name: str) -> str:
-    """Give the setting that a listener's own one overrides: `listener.name.x.max.connections` the last part.
+    """Return the setting that a listener's own one overrides: `listener.name.x.max.connections` the last part.
 
     A name without a listener's prefix is its own base.
     """

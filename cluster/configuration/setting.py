@@ -102,7 +102,7 @@ class Setting(NamedTuple):
         return f"{kind} of {self.valid}" if ".." in self.valid else f"one of {self.valid}"
 
     def shown(self, text: str | None) -> str | None:
-        """Give a value's text for messages and logs: a secret is hidden."""
+        """Return a value's text for messages and logs: a secret is hidden."""
         return HIDDEN if self.is_sensitive and text is not None else text
 
 

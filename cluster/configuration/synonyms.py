@@ -71,7 +71,7 @@ TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
 
 
 def synonyms_of(broker_setting: str) -> tuple[str, ...]:
-    """Give the names under which a broker setting's value may come, itself among them, strongest first."""
+    """Return the names under which a broker setting's value may come, itself among them, strongest first."""
     for name, sources in BROKER_SYNONYMS.items():
         names = (name, *(source.name for source in sources))
         if broker_setting in names and name.startswith("log.") and name != "log.dirs":

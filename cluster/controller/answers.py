@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 def event_of(
     registration: BrokerRegistration, message: ControlMessage, response: Response, *, lost_directory: bool
 ) -> ControllerEvent | None:
-    """Give the event that a broker's answer makes, ``None`` if the controller learns nothing from it.
+    """Return the event that a broker's answer makes, ``None`` if the controller learns nothing from it.
 
     Args:
         registration: Who answers, and in which life.
@@ -53,7 +53,7 @@ def _names_lost_directory(response: LeaderAndIsrResponse) -> bool:
 def _deletion_errors(
     request: StopReplicaRequest, response: StopReplicaResponse, error: Error
 ) -> tuple[tuple[TopicPartition, Error], ...]:
-    """Give what became of each replica that was to be deleted; an error of the whole is that of each."""
+    """Return what became of each replica that was to be deleted; an error of the whole is that of each."""
     asked = {
         TopicPartition(topic.topic_name, partition.partition_index)
         for topic in request.topic_states

@@ -133,7 +133,7 @@ class Channels:
         channel.put(request)
 
     def backlog(self) -> dict[BrokerId, int]:
-        """Give the number of requests that wait, by broker."""
+        """Return the number of requests that wait, by broker."""
         return {broker_id: len(channel.queue) for broker_id, channel in self._channels.items()}
 
     async def wait_sent(self) -> None:

@@ -71,7 +71,7 @@ class ControllerContext:
         return broker_id in self.brokers and broker_id not in self.shutting_down
 
     def live_brokers(self) -> set[BrokerId]:
-        """Give the brokers that may lead."""
+        """Return the brokers that may lead."""
         return self.brokers.keys() - self.shutting_down
 
     def is_online(self, partition: TopicPartition, broker_id: BrokerId) -> bool:
@@ -87,16 +87,16 @@ class ControllerContext:
         return offline is None or partition not in offline
 
     def broker_epoch(self, broker_id: BrokerId) -> BrokerEpoch | None:
-        """Give the epoch of a registered broker, ``None`` if it is not registered."""
+        """Return the epoch of a registered broker, ``None`` if it is not registered."""
         registration = self.brokers.get(broker_id)
         return None if registration is None else registration.epoch
 
     def partitions_on(self, broker_id: BrokerId) -> list[TopicPartition]:
-        """Give the partitions that have a replica on a broker, in a stable order."""
+        """Return the partitions that have a replica on a broker, in a stable order."""
         return sorted(self._on_broker.get(broker_id, ()))
 
     def replicas_on(self, broker_ids: Iterable[BrokerId]) -> list[Replica]:
-        """Give the replicas on some brokers."""
+        """Return the replicas on some brokers."""
         return [
             Replica(partition, broker_id)
             for broker_id in sorted(broker_ids)
@@ -106,7 +106,7 @@ class ControllerContext:
     # Topics and assignments
 
     def assignment(self, partition: TopicPartition) -> PartitionAssignment:
-        """Give a partition's replicas, ``UNASSIGNED`` if it is not known."""
+        """Return a partition's replicas, ``UNASSIGNED`` if it is not known."""
         return self.topics.get(partition.topic, {}).get(partition.partition, UNASSIGNED)
 
     def assign(self, partition: TopicPartition, assignment: PartitionAssignment) -> None:
@@ -151,19 +151,19 @@ class ControllerContext:
             topics.discard(topic)
 
     def topic_id(self, topic: str) -> TopicId:
-        """Give a topic's id, ``NO_TOPIC_ID`` if it has none."""
+        """Return a topic's id, ``NO_TOPIC_ID`` if it has none."""
         return self.topic_ids.get(topic, NO_TOPIC_ID)
 
     def topic_name(self, topic_id: TopicId) -> str | None:
-        """Give the topic that has an id."""
+        """Return the topic that has an id."""
         return self._topic_names.get(topic_id)
 
     def partitions_of(self, topic: str) -> list[TopicPartition]:
-        """Give the partitions of a topic."""
+        """Return the partitions of a topic."""
         return [TopicPartition(topic, partition) for partition in self.topics.get(topic, ())]
 
     def replicas_of(self, topic: str) -> list[Replica]:
-        """Give the replicas of all partitions of a topic."""
+        """Return the replicas of all partitions of a topic."""
         return [
             Replica(TopicPartition(topic, partition), broker_id)
             for partition, assignment in self.topics.get(topic, {}).items()
@@ -177,7 +177,7 @@ class ControllerContext:
                 yield TopicPartition(topic, partition), assignment
 
     def replicas_for(self, partitions: Iterable[TopicPartition]) -> list[Replica]:
-        """Give the replicas of some partitions."""
+        """Return the replicas of some partitions."""
         return [
             Replica(partition, broker_id)
             for partition in partitions
@@ -227,13 +227,13 @@ class ControllerContext:
             )
 
     def leaderless_partitions(self) -> list[TopicPartition]:
-        """Give the partitions that wait for a leader and are not going away."""
+        """Return the partitions that wait for a leader and are not going away."""
         return sorted(
             partition for partition in self._leaderless if partition.topic not in self.deletion_queued
         )
 
     def partitions_with_dead_leader(self) -> list[TopicPartition]:
-        """Give the partitions whose leader cannot serve, of topics that are not going away."""
+        """Return the partitions whose leader cannot serve, of topics that are not going away."""
         return [
             partition
             for partition, leadership in self.leaderships.items()

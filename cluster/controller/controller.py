@@ -21,13 +21,13 @@ import trio
 
 from cluster.controller import calls, events, steps
 from cluster.controller.answers import event_of
-from cluster.controller.call_desk import CallDesk
 from cluster.controller.calls import Call
 from cluster.controller.channels import Channels, ControlRequest, OpenChannel
+from cluster.controller.controller_failover import take_office
 from cluster.controller.event_queue import EventQueue
 from cluster.controller.events import ControllerEvent
-from cluster.controller.failover import take_office
 from cluster.controller.leader_elections import ElectionKind, ElectionResult
+from cluster.controller.pending_calls import CallDesk
 from cluster.controller.settings import ControllerSettings
 from cluster.controller.state_changes import OnStateChange
 from cluster.controller.term import Term, TermStatistics
@@ -38,7 +38,7 @@ from cluster.zookeeper.client import SessionEvent, SessionExpiredError, ZooKeepe
 from cluster.zookeeper.controller_store import ControllerStore
 from cluster.zookeeper.fence import ControllerMovedError
 from cluster.zookeeper.znodes import BrokerRegistration
-from storage.clock import Clock
+from timing.clock import Clock
 from wire.errors import ApiError, Error
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -85,7 +85,7 @@ class Controller:
             open_channel: Makes the connection to a broker on the listener that brokers use among themselves.
             config: This broker's configuration.
             clock: For the fence, and for the time stamp in ``/controller``.
-            metrics: What it counts into; see also ``cluster.controller.probes``.
+            metrics: What it counts into; see also ``cluster.controller.gauges``.
             on_state_change: Hears every state that a partition or replica enters while this broker is in
                 office.
         """
@@ -193,7 +193,7 @@ class Controller:
     async def list_partition_reassignments(
         self, partitions: Sequence[TopicPartition] | None
     ) -> dict[TopicPartition, PartitionAssignment]:
-        """Give the moves under way, of some partitions or of all.
+        """Return the moves under way, of some partitions or of all.
 
         Raises:
             ApiError: NOT_CONTROLLER.
@@ -243,7 +243,7 @@ class Controller:
             await self._term.channels.wait_heard(self._term.context.live_brokers())
 
     async def resign(self) -> None:
-        """Give the office up for good, so that another broker is elected: the last act of an orderly stop.
+        """Resign for good, so that another broker is elected: the last act of an orderly stop.
 
         Cancelled, it may leave ``/controller`` to the end of the session.
         """

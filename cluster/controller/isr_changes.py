@@ -117,7 +117,7 @@ async def _alter(term: Term, wanted: dict[TopicPartition, _Answer]) -> dict[Topi
 def _wanted(
     term: Term, tp: TopicPartition, data: PartitionData, request: AlterPartitionRequest, version: int
 ) -> _Answer:
-    """Give what to write for a partition, its present leadership if it is so already, or what is wrong."""
+    """Return what to write for a partition, its present leadership if it is so already, or what is wrong."""
     context = term.context
     current = context.leaderships.get(tp)
     if current is None:

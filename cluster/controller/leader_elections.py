@@ -89,7 +89,7 @@ async def preferred_election_requested(term: Term) -> None:
 
 
 async def rebalance(term: Term) -> None:
-    """Give leaderships back to brokers of which too many partitions are led elsewhere."""
+    """Return leaderships to brokers of which too many partitions are led elsewhere."""
     context = term.context
     preferred_by: dict[BrokerId, list[TopicPartition]] = {}
     for partition, assignment in context.all_partitions():

@@ -93,7 +93,7 @@ class PartitionTransitions:
     async def bring_online(
         self, partitions: Sequence[TopicPartition] | None = None
     ) -> dict[TopicPartition, ElectionOutcome]:
-        """Give leaders to partitions that have none: first ones to the new, others to those that lost theirs.
+        """Return leaders to partitions that have none: first ones to the new, others to those that lost theirs.
 
         Args:
             partitions: ``None`` for all that have none, except those of topics that are being deleted.
@@ -121,7 +121,7 @@ class PartitionTransitions:
     async def elect_preferred(
         self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, ElectionOutcome]:
-        """Give the leadership back to the first replica of each partition."""
+        """Return the leadership to the first replica of each partition."""
         return await self._elect_and_tell(partitions, self._decide_preferred)
 
     async def elect_reassigned(

@@ -111,7 +111,7 @@ async def complete_caught_up(term: Term, partitions: Iterable[TopicPartition]) -
 def ongoing(
     term: Term, partitions: Iterable[TopicPartition] | None
 ) -> dict[TopicPartition, PartitionAssignment]:
-    """Give the moves that are under way.
+    """Return the moves that are under way.
 
     Args:
         term: The term of office.
@@ -204,7 +204,7 @@ async def _proceed(term: Term, partitions: Sequence[TopicPartition]) -> None:
 async def _divide(
     term: Term, partitions: Sequence[TopicPartition]
 ) -> tuple[list[TopicPartition], list[TopicPartition]]:
-    """Give the partitions whose target is in sync and has somebody to lead it, and the others."""
+    """Return the partitions whose target is in sync and has somebody to lead it, and the others."""
     if not partitions:
         return [], []
     context = term.context

@@ -58,7 +58,7 @@ class RequestVersions:
 
     @classmethod
     def for_protocol(cls, inter_broker_protocol_version: str) -> "RequestVersions":
-        """Give the versions that belong to an ``inter.broker.protocol.version``.
+        """Return the versions that belong to an ``inter.broker.protocol.version``.
 
         Raises:
             ValueError: the version is not one of 3.0 to 3.9.

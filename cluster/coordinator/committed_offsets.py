@@ -48,7 +48,7 @@ class CommittedOffsets:
             yield partition_at(place), committed_in(value)
 
     def get(self, partition: TopicPartition) -> CommittedOffset | None:
-        """Give the committed offset of a partition, None where there is none."""
+        """Return the committed offset of a partition, None where there is none."""
         kept = self.kept.get(place_of(partition))
         return None if kept is None else committed_in(kept[0])
 
@@ -87,7 +87,7 @@ class CommittedOffsets:
             self.kept[place] = (value, record_offset)
 
     def places(self) -> list[Place]:
-        """Give where something is committed, or about to be."""
+        """Return where something is committed, or about to be."""
         return [*self.kept, *(place for place in self._in_flight if place not in self.kept)]
 
     def discard(self, place: Place) -> bool:
@@ -170,7 +170,7 @@ class CommittedOffsets:
     def expired(
         self, group: Group, subscribed: Set[str] | None, now: WallMs, retention_ms: int
     ) -> list[Place]:
-        """Give the places whose offsets have outlived the retention (KIP-211).
+        """Return the places whose offsets have outlived the retention (KIP-211).
 
         Args:
             group: Decides from when on the time counts: since it is empty, or since the commit.

@@ -65,7 +65,7 @@ class GroupAdmin:
         return Error.NONE, _description(hosted.group)
 
     def list(self, states: Collection[str] = (), types: Collection[str] = ()) -> tuple[Error, list[Group]]:
-        """Give the groups that are known here, in these states and of these types (all, where none are named).
+        """Return the groups that are known here, in these states and of these types (all, where none are named).
 
         With COORDINATOR_LOAD_IN_PROGRESS there are more.
         """

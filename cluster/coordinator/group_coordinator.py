@@ -14,7 +14,6 @@ from cluster.coordinator.group_records import group_record, group_value
 from cluster.coordinator.group_settings import GroupSettings
 from cluster.coordinator.hosted_groups import CallTimer, HostedGroup, HostedGroups
 from cluster.coordinator.offsets_log import OffsetsLog, group_error
-from cluster.replication.timing_wheel import Timer, TimerEntry
 from cluster.statemachines import group_join, group_rebalance, group_requests
 from cluster.statemachines.group import GroupState
 from cluster.statemachines.group_effects import (
@@ -33,7 +32,8 @@ from cluster.statemachines.group_effects import (
     WatchMember,
 )
 from cluster.statemachines.group_join import Join
-from storage.clock import Clock
+from timing.clock import Clock
+from timing.timing_wheel import Timer, TimerEntry
 from wire.errors import Error
 from wire.types import Generation, Offset
 

@@ -184,7 +184,7 @@ class GroupLoader:
         return True
 
     async def _watch_members(self, home: HostedPartition) -> None:
-        """Give every member a full session, as their heartbeats went elsewhere until now."""
+        """Return every member a full session, as their heartbeats went elsewhere until now."""
         coordinator = self._coordinator
         count = 0
         for hosted in tuple(home.groups.values()):

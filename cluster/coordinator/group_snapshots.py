@@ -20,8 +20,8 @@ from cluster.coordinator.stored_partition import StoredPartition
 from wire.types import Offset
 
 if TYPE_CHECKING:
-    from storage.clock import Clock
     from storage.log import Log
+    from timing.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class GroupSnapshots:
         self._offload = offload
 
     async def begin(self, log: "Log") -> StoredPartition:
-        """Give what is known of a log before reading it: its snapshot, if that is good, else nothing.
+        """Return what is known of a log before reading it: its snapshot, if that is good, else nothing.
 
         Reads in pieces; cancelled, nothing is left behind.
         """

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from cluster.configuration.broker_config import BrokerConfig
     from cluster.replication.metadata_cache import MetadataCache
     from cluster.replication.replicas import Replicas
-    from cluster.replication.timing_wheel import Timer
-    from storage.clock import Clock
+    from timing.clock import Clock
+    from timing.timing_wheel import Timer
 
 _CHANGES_AT_STOP_MIN: Final = 500
 
@@ -145,7 +145,7 @@ class Groups:
 
 
 def group_settings(config: "BrokerConfig") -> GroupSettings:
-    """Give the coordinator's settings out of a broker's."""
+    """Return the coordinator's settings out of a broker's."""
     return GroupSettings(
         session_timeout_min_ms=config.group_min_session_timeout_ms,
         session_timeout_max_ms=config.group_max_session_timeout_ms,

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from cluster.coordinator.committed_offsets import CommittedOffsets
 from cluster.coordinator.java_hash import partition_for
 from cluster.coordinator.stored_partition import StoredGroup, StoredPartition
-from cluster.replication.timing_wheel import TimerEntry
 from cluster.statemachines.group import Group
+from timing.timing_wheel import TimerEntry
 from wire.errors import Error
 from wire.types import NO_LEADER_EPOCH, LeaderEpoch, Offset
 
@@ -46,7 +46,7 @@ class HostedGroup:
         return self.stored.offsets
 
     def timers(self) -> Iterator[TimerEntry]:
-        """Give all timers, for cancelling them."""
+        """Return all timers, for cancelling them."""
         yield from self.members.values()
         if self.joins is not None:
             yield self.joins
@@ -102,7 +102,7 @@ class HostedGroups:
     # Groups
 
     def status(self, group_id: str, *, empty_allowed: bool = False) -> Error:
-        """Give NONE if this broker coordinates the group and knows it, else what a client is told.
+        """Return NONE if this broker coordinates the group and knows it, else what a client is told.
 
         Args:
             group_id: The group.
@@ -117,22 +117,22 @@ class HostedGroups:
         return Error.COORDINATOR_LOAD_IN_PROGRESS if partition.is_loading else Error.NONE
 
     def partition_of(self, group_id: str) -> int:
-        """Give the partition of ``__consumer_offsets`` that a group belongs to."""
+        """Return the partition of ``__consumer_offsets`` that a group belongs to."""
         return partition_for(group_id, self._partition_count())
 
     def find(self, group_id: str) -> HostedGroup | None:
-        """Give a known group; call it only where ``status`` is NONE."""
+        """Return a known group; call it only where ``status`` is NONE."""
         partition = self._partitions.get(self.partition_of(group_id))
         return None if partition is None else partition.groups.get(group_id)
 
     def find_or_make(self, group_id: str) -> HostedGroup:
-        """Give a group, a new one if there is none; call it only where ``status`` is NONE."""
+        """Return a group, a new one if there is none; call it only where ``status`` is NONE."""
         partition = self._partitions[self.partition_of(group_id)]
         found = partition.groups.get(group_id)
         return partition.host(Group(group_id)) if found is None else found
 
     def groups(self) -> Iterator[HostedGroup]:
-        """Give all known groups."""
+        """Return all known groups."""
         for hosted in self.owned():
             yield from hosted.groups.values()
 
@@ -175,12 +175,12 @@ class HostedGroups:
         return self._partitions.get(partition.number) is partition
 
     def get(self, number: int) -> HostedPartition | None:
-        """Give a partition that is loading or owned."""
+        """Return a partition that is loading or owned."""
         return self._partitions.get(number)
 
     def __iter__(self) -> Iterator[HostedPartition]:
         return iter(tuple(self._partitions.values()))
 
     def owned(self) -> Iterable[HostedPartition]:
-        """Give the partitions whose groups are known."""
+        """Return the partitions whose groups are known."""
         return [hosted for hosted in self._partitions.values() if not hosted.is_loading]

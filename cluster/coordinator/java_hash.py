@@ -4,7 +4,7 @@ from functools import lru_cache
 
 
 def java_string_hash(text: str) -> int:
-    """Give ``String.hashCode`` of Java: over UTF-16 code units, in signed 32 bits."""
+    """Return ``String.hashCode`` of Java: over UTF-16 code units, in signed 32 bits."""
     value = 0
     units = text.encode("utf-16-be", "surrogatepass")
     for position in range(0, len(units), 2):
@@ -14,7 +14,7 @@ def java_string_hash(text: str) -> int:
 
 @lru_cache(maxsize=16_384)
 def partition_for(key: str, partition_count: int) -> int:
-    """Give the partition of ``__consumer_offsets`` or ``__transaction_state`` that a group or id belongs to.
+    """Return the partition of ``__consumer_offsets`` or ``__transaction_state`` that a group or id belongs to.
 
     The hash is made positive by its absolute value; the one that has none (the lowest) counts as 0. Remembered for
     the keys asked for lately: each request of a group asks again.

@@ -51,7 +51,7 @@ class CommittedOffset:
 
 
 def place_of(partition: TopicPartition) -> Place:
-    """Give the bytes that name a partition in a key."""
+    """Return the bytes that name a partition in a key."""
     topic = partition.topic.encode()
     return Place(_SHORT.pack(len(topic)) + topic + _INT.pack(partition.partition))
 
@@ -68,7 +68,7 @@ def topic_at(place: Place) -> str:
 
 
 def group_prefix(group_id: str) -> bytes:
-    """Give what stands before the place in all of a group's keys."""
+    """Return what stands before the place in all of a group's keys."""
     name = group_id.encode()
     return _OFFSET_KEY_VERSION + _SHORT.pack(len(name)) + name
 

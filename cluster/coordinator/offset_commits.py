@@ -93,7 +93,7 @@ class OffsetCommits:
     def committed(
         self, group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool
     ) -> tuple[Error, dict[TopicPartition, CommittedOffset | Error | None]]:
-        """Give committed offsets: of these partitions (None where there is none), or of all that have one.
+        """Return committed offsets: of these partitions (None where there is none), or of all that have one.
 
         With ``require_stable`` a partition that an open transaction will change answers UNSTABLE_OFFSET_COMMIT.
         """

@@ -19,7 +19,7 @@ from wire.types import (
 
 if TYPE_CHECKING:
     from cluster.coordinator.hosted_groups import HostedPartition
-    from cluster.replication.delayed_produce import ProduceResult
+    from cluster.replication.leader.delayed_produce import ProduceResult
     from cluster.replication.replicas import Replicas
 
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
@@ -147,12 +147,12 @@ def _ignore(results: "dict[TopicPartition, ProduceResult]") -> None:
 
 
 def group_error(error: Error) -> Error:
-    """Give what the members of a group are told when its record could not be written."""
+    """Return what the members of a group are told when its record could not be written."""
     return _GROUP_ERRORS.get(error, error)
 
 
 def offset_error(error: Error) -> Error:
-    """Give what a client is told when its commit could not be written."""
+    """Return what a client is told when its commit could not be written."""
     return _OFFSET_ERRORS.get(error, error)
 
 

@@ -28,7 +28,7 @@ class ProducerIds:
         self._taking = trio.Lock()
 
     async def next(self) -> ProducerId:
-        """Give an id. Cancellation while a block is taken loses at most that block.
+        """Return an id. Cancellation while a block is taken loses at most that block.
 
         Raises:
             ZooKeeperError: a block is needed and ZooKeeper does not give one.

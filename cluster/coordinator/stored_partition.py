@@ -95,7 +95,7 @@ class StoredPartition:
         return epoch_at(Offset(self.next_offset - 1)) == self.epoch
 
     def group(self, group_id: str) -> StoredGroup:
-        """Give a group, a new one if there is none."""
+        """Return a group, a new one if there is none."""
         found = self.groups.get(group_id)
         if found is None:
             found = self.groups[group_id] = StoredGroup()

@@ -11,7 +11,7 @@ _VERSION_SIZE = 2
 
 
 def subscribed_topics(group: Group) -> Set[str] | None:
-    """Give the topics; None where they cannot be known, so that all have to count as subscribed to.
+    """Return the topics; None where they cannot be known, so that all have to count as subscribed to.
 
     Metadata of any version are read as version 0, which all begin with.
     """

@@ -52,5 +52,5 @@ async def handle(call: "ApiCall") -> AlterConfigsResponse:
 
 
 def _replaced_by(values: dict[str, str], _: dict[str, str]) -> dict[str, str]:
-    """Give the new configuration, whatever the present one is."""
+    """Return the new configuration, whatever the present one is."""
     return values

@@ -44,7 +44,7 @@ def begin(call: "ApiCall") -> None:
 
 
 def unsupported_version_response(registry: "Registry") -> ApiVersionsResponse:
-    """Give the answer to a version that is not served; it is sent in version 0."""
+    """Return the answer to a version that is not served; it is sent in version 0."""
     route = registry.route(ApiKey.API_VERSIONS)
     return ApiVersionsResponse(
         error_code=Error.UNSUPPORTED_VERSION, api_keys=[] if route is None else [_versions(route)]

@@ -63,7 +63,7 @@ class AutoCreation:
 
 
 def new_topic(name: str, config: "BrokerConfig") -> CreatableTopic:
-    """Give what an auto-created topic is created with: the defaults, or what an internal one needs."""
+    """Return what an auto-created topic is created with: the defaults, or what an internal one needs."""
     if name == CONSUMER_OFFSETS:
         return _internal(
             name,

@@ -36,7 +36,7 @@ class Entity(NamedTuple):
 
 
 def entity_of(broker: "BrokerContext", resource_type: int, name: str) -> Entity:
-    """Give where the configuration of a topic or broker is stored.
+    """Return where the configuration of a topic or broker is stored.
 
     An empty broker name stands for the default of all brokers.
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from cluster.replication.replicas import Replicas
     from cluster.zookeeper.broker_store import BrokerStore
     from cluster.zookeeper.client import ZooKeeper
-    from storage.clock import Clock
     from storage.disk import Disk
+    from timing.clock import Clock
     from wire.types import BrokerEpoch, BrokerId
 
 

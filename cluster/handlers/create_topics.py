@@ -9,10 +9,10 @@ have heard of the topics.
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from cluster.handlers.bounded_concurrency import each_of
 from cluster.handlers.describe_configs import topic_configs
 from cluster.handlers.failures import EXPECTED_FAILURES, Failure, failure_of
 from cluster.handlers.metadata_waits import wait_all_told
-from cluster.handlers.together import each_of
 from wire.apis import ApiKey
 from wire.errors import Error
 from wire.messages.create_topics import (

@@ -18,7 +18,7 @@ class CurrentLeader(NamedTuple):
 
 
 def current_leader(call: "ApiCall", topic_partition: TopicPartition) -> CurrentLeader:
-    """Give the leader from the replica here, which is told first, else from the metadata."""
+    """Return the leader from the replica here, which is told first, else from the metadata."""
     broker = call.broker
     partition = broker.replicas.hosted.get(topic_partition)
     if partition is not None:

@@ -18,7 +18,7 @@ from wire.types import TopicPartition
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
     from cluster.handlers.registry import Registry
-    from cluster.replication.record_deletions import DeletionResult
+    from cluster.replication.leader.record_deletions import DeletionResult
 
 
 def register(registry: "Registry") -> None:

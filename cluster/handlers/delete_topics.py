@@ -8,9 +8,9 @@ they are deleted all the same.
 from collections.abc import Container
 from typing import TYPE_CHECKING, NamedTuple
 
+from cluster.handlers.bounded_concurrency import each_of
 from cluster.handlers.failures import EXPECTED_FAILURES, Failure, failure_of
 from cluster.handlers.metadata_waits import wait_told
-from cluster.handlers.together import each_of
 from wire.apis import ApiKey
 from wire.errors import Error
 from wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
@@ -80,7 +80,7 @@ def _targets(call: "ApiCall") -> list[_Target]:
 
 
 def _refusal(call: "ApiCall") -> Failure | None:
-    """Give why no topic at all is deleted."""
+    """Return why no topic at all is deleted."""
     broker: BrokerContext = call.broker
     if not broker.controller.is_active:
         return Failure(Error.NOT_CONTROLLER, "this broker is not the controller")

@@ -70,7 +70,7 @@ def _needless(error: ApiError | None) -> bool:
 
 
 def _untold(snapshot: "ClusterSnapshot", elected: Mapping[TopicPartition, BrokerId]) -> list[TopicPartition]:
-    """Give the partitions whose new leader this broker has not been told yet."""
+    """Return the partitions whose new leader this broker has not been told yet."""
     untold = []
     for partition, leader in elected.items():
         state = snapshot.topics.get(partition.topic, {}).get(partition.partition)

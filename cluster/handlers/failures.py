@@ -30,7 +30,7 @@ class Failure(NamedTuple):
 
 
 def failure_of(exception: BaseException) -> Failure:
-    """Give the error code and text for an expected failure.
+    """Return the error code and text for an expected failure.
 
     Args:
         exception: One of `EXPECTED_FAILURES`.

@@ -1,6 +1,6 @@
 """Fetch 0 to 17: read records, for consumers and for followers.
 
-What is read, when a fetch is parked, and how sessions work stands in `cluster.replication.fetches` and
+What is read, when a fetch is parked, and how sessions work stands in `cluster.replication.leader.fetch_service` and
 beside it; here requests become sessions and parameters, and answers get what depends on the client's
 version: older record formats, errors that it knows, and who leads where this broker does not (KIP-951).
 Records leave as file ranges, never read here, unless an old client has them converted.
@@ -9,8 +9,8 @@ Records leave as file ranges, never read here, unless an old client has them con
 from typing import TYPE_CHECKING, Final
 
 from cluster.handlers.current_leader import current_leader
-from cluster.replication.fetch_answers import failed_partition
-from cluster.replication.fetch_session import (
+from cluster.replication.leader.fetch_answers import failed_partition
+from cluster.replication.leader.fetch_session import (
     TOPIC_IDS_SINCE,
     FetchClient,
     FetchItem,
@@ -152,7 +152,7 @@ def _explain(
 
 
 def _convert(call: "ApiCall", item: FetchItem, data: PartitionData, is_follower: bool) -> PartitionData:
-    """Give an old client records that it can read, where the topic allows it."""
+    """Return an old client records that it can read, where the topic allows it."""
     version, key = call.version, item.topic_partition
     partition = None if key is None else call.broker.replicas.hosted.get(key)
     log = None if partition is None else partition.log

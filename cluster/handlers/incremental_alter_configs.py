@@ -88,7 +88,7 @@ async def _alter(broker: "BrokerContext", resource: AlterConfigsResource, *, val
 def changed(
     present: Mapping[str, str], changes: Sequence[AlterableConfig], *, of_topic: bool
 ) -> dict[str, str]:
-    """Give a configuration after the changes.
+    """Return a configuration after the changes.
 
     Args:
         present: What is stored.

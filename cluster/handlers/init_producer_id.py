@@ -25,7 +25,7 @@ def register(registry: "Registry") -> None:
 
 
 async def handle(call: "ApiCall") -> InitProducerIdResponse:
-    """Give the producer a new id, with the epoch 0: without transactions, an old id is never carried on."""
+    """Return the producer a new id, with the epoch 0: without transactions, an old id is never carried on."""
     request: InitProducerIdRequest = call.request
     if request.transactional_id is not None:
         if not request.transactional_id:

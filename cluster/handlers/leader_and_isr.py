@@ -1,7 +1,7 @@
 """LeaderAndIsr 0 to 7: the controller says which partitions this broker leads and follows.
 
 Requests of an older controller or for an earlier registration of this broker are refused as a whole; the
-rest is decided for each partition, in `cluster.replication.role_changes`. A KRaft controller's request
+rest is decided for each partition, in `cluster.replication.roles.controller_requests`. A KRaft controller's request
 stops the broker.
 """
 

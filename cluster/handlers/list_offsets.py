@@ -7,8 +7,8 @@ its high watermark is certain, is LEADER_NOT_AVAILABLE for clients older than ve
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from cluster.replication.fetch_session import Isolation
-from cluster.replication.offset_lookups import (
+from cluster.replication.leader.fetch_session import Isolation
+from cluster.replication.leader.offset_lookups import (
     EARLIEST,
     EARLIEST_LOCAL,
     LATEST,

@@ -16,7 +16,7 @@ _NAMES: Final = {level: name for name, level in LEVELS.items()} | {logging.NOTSE
 
 
 def logger_levels() -> dict[str, str]:
-    """Give the level of the root and of every logger there is, by name."""
+    """Return the level of the root and of every logger there is, by name."""
     named = (
         name for name, logger in logging.root.manager.loggerDict.items() if isinstance(logger, logging.Logger)
     )

@@ -161,7 +161,7 @@ class MetadataHandler:
 def _names_asked(
     request: MetadataRequest, version: int, by_id: Sequence[TopicId], snapshot: "ClusterSnapshot"
 ) -> tuple[str, ...] | None:
-    """Give the names of the topics asked for; None for all. Ids that are unknown are left out."""
+    """Return the names of the topics asked for; None for all. Ids that are unknown are left out."""
     if request.topics is None or (version == 0 and not request.topics):
         return None
     if by_id:

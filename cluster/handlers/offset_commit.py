@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from cluster.coordinator.offset_bytes import NO_EXPIRY, CommittedOffset
+from cluster.handlers.bounded_concurrency import each_of
 from cluster.handlers.failures import EXPECTED_FAILURES, failure_of
-from cluster.handlers.together import each_of
 from wire.apis import ApiKey
 from wire.errors import Error
 from wire.messages.offset_commit import (

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from cluster.coordinator.offset_bytes import CommittedOffset
+from cluster.handlers.bounded_concurrency import each_of
 from cluster.handlers.failures import EXPECTED_FAILURES, failure_of
-from cluster.handlers.together import each_of
 from cluster.zookeeper.json_data import MalformedZnodeError
 from wire.apis import ApiKey
 from wire.errors import Error
@@ -160,7 +160,7 @@ def _partitions(topics: Sequence[_AskedTopic]) -> list[TopicPartition]:
 
 
 def _asked(found: _Found) -> list[OffsetFetchRequestTopic]:
-    """Give what was found as if it had been asked for."""
+    """Return what was found as if it had been asked for."""
     indexes: dict[str, list[int]] = {}
     for topic, partition in sorted(found):
         indexes.setdefault(topic, []).append(partition)

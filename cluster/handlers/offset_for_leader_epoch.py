@@ -4,7 +4,7 @@ what it has that the leader has not. Only the leader answers.
 
 from typing import TYPE_CHECKING
 
-from cluster.replication.offset_lookups import find_epoch_end
+from cluster.replication.leader.offset_lookups import find_epoch_end
 from wire.apis import ApiKey
 from wire.errors import ApiError
 from wire.messages.offset_for_leader_epoch import (

@@ -13,7 +13,7 @@ Omissions: a transactional batch is not checked against the transaction coordina
 from typing import TYPE_CHECKING, Final
 
 from cluster.handlers.current_leader import current_leader
-from cluster.replication.delayed_produce import ProduceResult, ProduceResults
+from cluster.replication.leader.delayed_produce import ProduceResult, ProduceResults
 from wire.apis import ApiKey
 from wire.errors import Error
 from wire.messages.produce import (

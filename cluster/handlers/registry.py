@@ -60,7 +60,7 @@ class Route:
         return self.min_version <= version <= self.max_version
 
     def decoder(self, version: int) -> Decode:
-        """Give the compiled decoder of requests at a served version; compiled at the first request."""
+        """Return the compiled decoder of requests at a served version; compiled at the first request."""
         decode = self._decoders[version]
         if decode is None:
             decode = self._decoders[version] = decoder(API_TABLE[self.key].request, version)
@@ -110,5 +110,5 @@ class Registry:
 
 
 def _metric_name(key: ApiKey) -> str:
-    """Give an API's name as Kafka's metrics have it: ListOffsets."""
+    """Return an API's name as Kafka's metrics have it: ListOffsets."""
     return "".join(part.capitalize() for part in key.name.split("_"))

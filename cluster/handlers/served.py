@@ -85,7 +85,7 @@ _HANDLERS = (
 
 
 def served_apis() -> Registry:
-    """Give a registry of everything that is served."""
+    """Return a registry of everything that is served."""
     registry = Registry()
     for handler in _HANDLERS:
         handler.register(registry)

@@ -38,7 +38,7 @@ class TopicMetadata:
         self._made: dict[tuple[str, View], tuple[object, object, MetadataResponseTopic]] = {}
 
     def topic(self, snapshot: "ClusterSnapshot", name: str, view: View) -> MetadataResponseTopic | None:
-        """Give what is known of a topic; None where it does not exist."""
+        """Return what is known of a topic; None where it does not exist."""
         partitions = snapshot.topics.get(name)
         if partitions is None:
             self._made.pop((name, view), None)

@@ -96,7 +96,7 @@ class Histogram:
         self.sum += value
 
     def quantile(self, share: float) -> float:
-        """Give the upper bound of the bucket that holds the given share's value; 0 without values."""
+        """Return the upper bound of the bucket that holds the given share's value; 0 without values."""
         wanted = share * self.count
         seen = 0
         for bound, count in zip(self.bounds, self.counts, strict=False):
@@ -152,7 +152,7 @@ class Family(Generic[Child]):
         return self._children[()]
 
     def of(self, *values: str) -> Child:
-        """Give the child with these label values; made on first use. Hot paths keep it."""
+        """Return the child with these label values; made on first use. Hot paths keep it."""
         child = self._children.get(values)
         if child is None:
             if len(values) != len(self.label_names):
@@ -165,7 +165,7 @@ class Family(Generic[Child]):
         self._children.pop(values, None)
 
     def samples(self) -> Iterator[Sample]:
-        """Give the numbers as they are."""
+        """Return the numbers as they are."""
         for values, child in tuple(self._children.items()):
             labels = tuple(zip(self.label_names, values, strict=True))
             if isinstance(child, Histogram):
@@ -240,7 +240,7 @@ class Registry:
         self._add(ProbeFamily(name, text, kind, label_names, read))
 
     def values(self, names: Iterable[str] | None = None) -> dict[str, float]:
-        """Give numbers by name and labels, as the management socket shows them; all if no names are given."""
+        """Return numbers by name and labels, as the management socket shows them; all if no names are given."""
         wanted = None if names is None else frozenset(names)
         found: dict[str, float] = {}
         for family in self:

@@ -34,7 +34,7 @@ class BufferPool:
         return self._idle_bytes
 
     def borrow(self, size: int = BASE_SIZE) -> memoryview:
-        """Give a buffer of at least `size` bytes; what it contains is arbitrary."""
+        """Return a buffer of at least `size` bytes; what it contains is arbitrary."""
         capacity = BASE_SIZE if size <= BASE_SIZE else 1 << (size - 1).bit_length()
         free = self._free.get(capacity)
         if free:

@@ -92,15 +92,15 @@ class ConnectionQuotas:
         return self._by_address.get(address, 0)
 
     def counts_by_listener(self) -> dict[tuple[str, ...], float]:
-        """Give how many connections each listener has now, as the metrics want it."""
+        """Return how many connections each listener has now, as the metrics want it."""
         return {(name,): count for name, count in self._by_listener.items()}
 
     def rests_by_listener(self) -> dict[tuple[str, ...], float]:
-        """Give for how long each listener rested, in seconds, as the metrics want it."""
+        """Return for how long each listener rested, in seconds, as the metrics want it."""
         return {(name,): rested_s for name, rested_s in self.rested_s.items()}
 
     def rest_s(self, listener_name: str, now_s: float) -> float:
-        """Give for how many seconds a listener is to accept nothing, because connections came too fast."""
+        """Return for how many seconds a listener is to accept nothing, because connections came too fast."""
         return max(self._rest_until[listener_name] - now_s, 0.0)
 
     def has_slot(self, listener_name: str) -> bool:

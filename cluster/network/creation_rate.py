@@ -58,7 +58,7 @@ class CreationRate:
         return min(taken / self.limit - elapsed_s, window_s)
 
     def _elapsed_s(self, now_s: float) -> float:
-        """Give the time that the windows stand for: a young count is not taken for a high rate."""
+        """Return the time that the windows stand for: a young count is not taken for a high rate."""
         elapsed_s = now_s - self._counts[0][0]
         missing = self._windows - 1 - int(elapsed_s / self._window_s)
         return max(elapsed_s + max(missing, 0) * self._window_s, self._window_s)

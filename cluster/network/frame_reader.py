@@ -55,7 +55,7 @@ class FrameReader:
         return 0 if self._buffer is None else len(self._buffer)
 
     def space(self) -> memoryview:
-        """Give the memory that the next bytes are to be received into; never empty."""
+        """Return the memory that the next bytes are to be received into; never empty."""
         buffer = self._buffer
         if buffer is None:
             buffer = self._buffer = self._pool.borrow()
@@ -69,7 +69,7 @@ class FrameReader:
         self._end += count
 
     def next_frame(self) -> memoryview | None:
-        """Give the next whole frame's payload, or None if it has not all come.
+        """Return the next whole frame's payload, or None if it has not all come.
 
         The view is valid until `settle`.
 
@@ -122,7 +122,7 @@ class FrameReader:
         self._start, self._end = 0, left
 
     def abandon(self) -> None:
-        """Give the buffer back: the connection is gone."""
+        """Return the buffer to the pool: the connection is gone."""
         if self._buffer is not None:
             self._pool.give_back(self._buffer)
             self._buffer = None

@@ -110,7 +110,7 @@ class Listeners:
             raise
 
     def bound_port(self, listener_name: str) -> int:
-        """Give the port that a listener has, which tells what port 0 became.
+        """Return the port that a listener has, which tells what port 0 became.
 
         Raises:
             KeyError: there is no such listener, or it is not bound.
@@ -118,7 +118,7 @@ class Listeners:
         return self.bound_ports()[listener_name]
 
     def bound_ports(self) -> dict[str, int]:
-        """Give the port of each listener that is bound."""
+        """Return the port of each listener that is bound."""
         return {endpoint.listener_name: sock.getsockname()[1] for endpoint, sock in self._sockets}
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -167,7 +167,7 @@ class Listeners:
             self._accepting.cancel()
 
     def close(self) -> None:
-        """Give back the ports."""
+        """Release the ports."""
         sockets, self._sockets = self._sockets, []
         for _, sock in sockets:
             try:
@@ -264,7 +264,7 @@ class Listeners:
 
 
 def _resolve(endpoint: Endpoint) -> tuple[socket.AddressFamily, tuple[str, int]]:
-    """Give the address to bind; an empty host is every address, of both families where there is IPv6."""
+    """Return the address to bind; an empty host is every address, of both families where there is IPv6."""
     if not endpoint.host:
         if socket.has_dualstack_ipv6():
             return socket.AF_INET6, ("::", endpoint.port)

@@ -160,7 +160,7 @@ class FrameStream:
         self._buffer = bytearray()
 
     async def receive(self) -> bytes | None:
-        """Give the next frame, or None where the stream ends.
+        """Return the next frame, or None where the stream ends.
 
         Cancelled, it has lost nothing: the next call goes on.
 
@@ -187,7 +187,7 @@ class FrameStream:
 
 @contextmanager
 def short_path(path: Path) -> Iterator[str]:
-    """Give a name of a socket's file that fits into the 108 bytes that an address has."""
+    """Return a name of a socket's file that fits into the 108 bytes that an address has."""
     if len(os.fsencode(path)) < 108:
         yield str(path)
         return

@@ -54,7 +54,7 @@ class ManagementClient:
         return self._number
 
     async def _next(self, number: int) -> dict[str, Any]:
-        """Give the next message that belongs to a request; those of abandoned ones are passed over."""
+        """Return the next message that belongs to a request; those of abandoned ones are passed over."""
         import msgpack
 
         while True:

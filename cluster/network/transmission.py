@@ -199,7 +199,7 @@ class Transmission:
         return Progress.DONE
 
     def next_cold(self) -> FileRange:
-        """Give what is to be read from the disk, by `read_from_disk` in a thread, for `cold_data`."""
+        """Return what is to be read from the disk, by `read_from_disk` in a thread, for `cold_data`."""
         file_range = self._queue[0]
         assert isinstance(file_range, FileRange)
         size = min(file_range.size - self._done, COLD_READ)

@@ -20,9 +20,9 @@ from storage.compaction.job import CleanedGroup, CleaningJob, CleaningResult, On
 
 if TYPE_CHECKING:
     from cluster.configuration.broker_config import BrokerConfig
-    from storage.clock import Clock
     from storage.log import Log
     from storage.store import LogStore
+    from timing.clock import Clock
     from wire.types import MonotonicSeconds, TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ class Compaction:
         return [home.path for home in self._store.directories]
 
     def uncleanable_logs(self) -> "list[Log]":
-        """Give the logs that cannot be cleaned."""
+        """Return the logs that cannot be cleaned."""
         logs = map(self._store.get, self.cleaner.uncleanable)
         return [log for log in logs if log is not None]
 
@@ -230,7 +230,7 @@ class Compaction:
 
 
 def cleaner_settings(config: "BrokerConfig") -> CleanerSettings:
-    """Give each worker its share of what the broker's settings allow to all of them."""
+    """Return each worker its share of what the broker's settings allow to all of them."""
     workers = max(config.log_cleaner_threads, 1)
     memory = config.log_cleaner_dedupe_buffer_size * config.log_cleaner_io_buffer_load_factor / workers
     rate = config.log_cleaner_io_max_bytes_per_second

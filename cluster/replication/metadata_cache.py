@@ -138,7 +138,7 @@ class MetadataCache:
         await self._changed.wait()
 
     def partition(self, topic: str, partition: int) -> "UpdateMetadataPartitionState | None":
-        """Give what is known of one partition."""
+        """Return what is known of one partition."""
         partitions = self.snapshot.topics.get(topic)
         return None if partitions is None else partitions.get(partition)
 
@@ -152,7 +152,7 @@ class MetadataCache:
         return broker_id in self.snapshot.brokers
 
     def node(self, broker_id: BrokerId, listener: str) -> Node | None:
-        """Give a live broker's address on a listener; None where it is not live or has no such listener."""
+        """Return a live broker's address on a listener; None where it is not live or has no such listener."""
         broker = self.snapshot.brokers.get(broker_id)
         return None if broker is None else broker.nodes.get(listener)
 
@@ -160,7 +160,7 @@ class MetadataCache:
 def _states_by_topic(
     request: "UpdateMetadataRequest",
 ) -> Iterable[tuple[str, TopicId, Iterable["UpdateMetadataPartitionState"]]]:
-    """Give the request's partitions by topic, whichever of the two forms its version has."""
+    """Return the request's partitions by topic, whichever of the two forms its version has."""
     for topic in request.topic_states:
         yield topic.topic_name, TopicId(topic.topic_id), topic.partition_states
     ungrouped: dict[str, list[UpdateMetadataPartitionState]] = {}
@@ -193,7 +193,7 @@ def _live_brokers(brokers: Iterable["UpdateMetadataBroker"]) -> dict[BrokerId, L
 def _keep_if_equal(
     old: Mapping[BrokerId, LiveBroker], new: Mapping[BrokerId, LiveBroker]
 ) -> Mapping[BrokerId, LiveBroker]:
-    """Give the old mapping where nothing in it changed, so that what was derived from it stays valid."""
+    """Return the old mapping where nothing in it changed, so that what was derived from it stays valid."""
     if old.keys() != new.keys():
         return new
     same = all(old[key].rack == new[key].rack and old[key].nodes == new[key].nodes for key in new)

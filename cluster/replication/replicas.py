@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import trio
 
 from cluster.network.endpoints import Endpoint
-from cluster.replication.appends import Appends
 from cluster.replication.compaction import CleaningWorker, Compaction, worker_process
-from cluster.replication.fetch_session_cache import FetchSessionCache
-from cluster.replication.fetcher_surroundings import FetcherSurroundings
-from cluster.replication.fetchers import Fetchers
-from cluster.replication.fetches import Fetches
-from cluster.replication.group_flush import GroupFlush
-from cluster.replication.hosted_partitions import HostedPartitions
-from cluster.replication.isr_changes import IsrChanges, IsrStore
-from cluster.replication.partition import Partition
-from cluster.replication.partition_surroundings import PartitionSurroundings
-from cluster.replication.protocol_versions import inter_broker_versions
-from cluster.replication.record_deletions import OnDeleted, delete_records
-from cluster.replication.replica_move import MoveSurroundings
-from cluster.replication.replica_moves import ReplicaMoves
-from cluster.replication.replica_selector import replica_selector
-from cluster.replication.role_changes import RoleChanges, RoleSurroundings
+from cluster.replication.follower.fetcher_pool import Fetchers
+from cluster.replication.follower.fetcher_surroundings import FetcherSurroundings
+from cluster.replication.leader.appends import Appends
+from cluster.replication.leader.fetch_service import Fetches
+from cluster.replication.leader.fetch_session_cache import FetchSessionCache
+from cluster.replication.leader.group_flush import GroupFlush
+from cluster.replication.leader.record_deletions import OnDeleted, delete_records
+from cluster.replication.leader.replica_selector import replica_selector
+from cluster.replication.moves.replica_move import MoveSurroundings
+from cluster.replication.moves.replica_moves import ReplicaMoves
+from cluster.replication.partition.isr_changes import IsrChanges, IsrStore
+from cluster.replication.partition.partition import Partition
+from cluster.replication.partition.partition_surroundings import PartitionSurroundings
+from cluster.replication.periodic_tasks import LogDirStore, Upkeep
+from cluster.replication.roles.controller_requests import RoleChanges, RoleSurroundings
+from cluster.replication.roles.hosted_partitions import HostedPartitions
+from cluster.replication.roles.protocol_versions import inter_broker_versions
 from cluster.replication.throttle import Throttle
-from cluster.replication.upkeep import LogDirStore, Upkeep
 from cluster.zookeeper.config_znodes import TOPICS
 from storage.log_config import InvalidLogConfigError, LogConfig
 from wire.errors import ApiError, Error
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from cluster.configuration.broker_config import BrokerConfig
     from cluster.metrics.catalogue import BrokerMetrics
     from cluster.network.broker_client import BrokerChannel
-    from cluster.replication.delayed_produce import OnProduced
+    from cluster.replication.leader.delayed_produce import OnProduced
     from cluster.replication.metadata_cache import MetadataCache
-    from cluster.replication.timing_wheel import Timer
-    from storage.clock import Clock
     from storage.log import AppendOrigin, Log
     from storage.store import LogStore
+    from timing.clock import Clock
+    from timing.timing_wheel import Timer
 
 logger = logging.getLogger(__name__)
 
@@ -268,7 +268,7 @@ class Replicas:
         delete_records(self.hosted, self._means.timer, offsets, timeout_ms, on_done)
 
     def partition_or_error(self, topic_partition: TopicPartition) -> Partition:
-        """Give a hosted partition.
+        """Return a hosted partition.
 
         Raises:
             ApiError: its disk has failed, it is hosted elsewhere, or it does not exist.
@@ -276,7 +276,7 @@ class Replicas:
         return self.hosted.find(topic_partition)
 
     def leader_log(self, topic_partition: TopicPartition) -> "Log":
-        """Give the log of a partition that this broker leads.
+        """Return the log of a partition that this broker leads.
 
         Raises:
             ApiError: it does not.
@@ -289,7 +289,7 @@ class Replicas:
     # What others want to know
 
     def log_directories(self) -> list[DirectoryContent]:
-        """Give what lies in each log directory, for DescribeLogDirs."""
+        """Return what lies in each log directory, for DescribeLogDirs."""
         store = self._means.store
         content = []
         for home in store.directories:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 from wire.types import BrokerId, MonotonicSeconds, TopicPartition
 
 if TYPE_CHECKING:
-    from cluster.replication.fetch_session import FetchItem
-    from cluster.replication.fetch_state import FetchState
-    from cluster.replication.partition import Partition
-    from storage.clock import Clock
+    from cluster.replication.follower.fetch_state import FetchState
+    from cluster.replication.leader.fetch_session import FetchItem
+    from cluster.replication.partition.partition import Partition
     from storage.log import Log
     from storage.log_config import LogConfig
+    from timing.clock import Clock
     from wire.messages.fetch import PartitionData
 
 UNLIMITED: Final = (1 << 63) - 1
@@ -85,7 +85,7 @@ class Throttle:
         return known[1] is None or number in known[1]
 
     def room(self) -> int:
-        """Give how many bytes may pass now; 0 or less for none."""
+        """Return how many bytes may pass now; 0 or less for none."""
         rate = self._settle()
         if rate <= 0:
             return 0
@@ -97,14 +97,14 @@ class Throttle:
         self._filled_s += size / rate if rate > 0 else self._window_s
 
     def wait_s(self) -> float:
-        """Give when to ask again: once there is room for half a window's bytes, or in a window, for another rate."""
+        """Return when to ask again: once there is room for half a window's bytes, or in a window, for another rate."""
         self._settle()
         return min(max(self._filled_s - self._window_s / 2, self._window_s / 4), self._window_s)
 
     # What a leader asks
 
     def room_for(self, replica_id: BrokerId, partition: "Partition", log: "Log") -> int:
-        """Give how many bytes of a partition may be sent to a follower now; 0 for none."""
+        """Return how many bytes of a partition may be sent to a follower now; 0 for none."""
         if not self.is_on or replica_id in partition.isr.isr or not self.applies_to(log):
             return UNLIMITED
         return max(0, self.room())
@@ -149,7 +149,7 @@ class Throttle:
         return rate
 
     def _parse(self, entries: tuple[str, ...]) -> Collection[int] | None:
-        """Give the partitions whose replica here is named; None for all."""
+        """Return the partitions whose replica here is named; None for all."""
         numbers = set()
         for entry in entries:
             if entry == _ALL:

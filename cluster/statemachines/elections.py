@@ -102,7 +102,7 @@ def elect_preferred(
     *,
     controller_epoch: ControllerEpoch,
 ) -> Election | None:
-    """Give the leadership back to the first replica of the assignment, if it is live and in sync."""
+    """Return the leadership to the first replica of the assignment, if it is live and in sync."""
     replicas = assignment.replicas
     if not replicas or replicas[0] not in leadership.isr or not is_live(replicas[0]):
         return None

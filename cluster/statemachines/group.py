@@ -89,7 +89,7 @@ TRANSITIONS: Mapping[tuple[GroupState, type[GroupEvent]], GroupState] = {
 
 
 def step(state: GroupState, event: GroupEvent) -> GroupState:
-    """Give the state after ``event``.
+    """Return the state after ``event``.
 
     Raises:
         IllegalTransition: the table does not name the pair.
@@ -129,11 +129,11 @@ class Member:
         return self.join is not None or self.sync is not None
 
     def metadata(self, protocol: str) -> bytes:
-        """Give what it said about one of its protocols."""
+        """Return what it said about one of its protocols."""
         return next(data for name, data in self.protocols if name == protocol)
 
     def vote(self, candidates: set[str]) -> str:
-        """Give its favourite among protocols that all members support."""
+        """Return its favourite among protocols that all members support."""
         return next(name for name, _ in self.protocols if name in candidates)
 
 
@@ -202,11 +202,11 @@ class Group:
         )
 
     def candidates(self) -> set[str]:
-        """Give the protocols that every member supports."""
+        """Return the protocols that every member supports."""
         return {name for name, count in self.support.items() if count == len(self.members)}
 
     def selected_protocol(self) -> str:
-        """Give the winner of the members' votes; of equals the one that its first voter named first."""
+        """Return the winner of the members' votes; of equals the one that its first voter named first."""
         candidates = self.candidates()
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
@@ -238,7 +238,7 @@ class Group:
         return member
 
     def replace(self, old: Member, new_id: str) -> Member:
-        """Give a static member its new id in the old one's place, leadership and order included."""
+        """Return a static member its new id in the old one's place, leadership and order included."""
         self.members = {
             (new_id if key == old.member_id else key): member for key, member in self.members.items()
         }

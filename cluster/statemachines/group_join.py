@@ -178,7 +178,7 @@ def _known_member(group: Group, request: Join, now: WallMs, initial_delay_ms: in
 
 
 def check_member(group: Group, member_id: str, instance_id: str | None) -> Error:
-    """Give NONE for a member of the group under its present id, else why not."""
+    """Return NONE for a member of the group under its present id, else why not."""
     if instance_id is not None:
         present = group.static_members.get(instance_id)
         if present is None:

@@ -127,7 +127,7 @@ def complete_joins(group: Group, now: WallMs) -> list[Effect]:
 
 
 def joined(group: Group, member: Member) -> JoinAnswer:
-    """Give what a member is told of the present generation; only the leader learns of the others."""
+    """Return what a member is told of the present generation; only the leader learns of the others."""
     leads = group.leader_id == member.member_id
     return JoinAnswer(
         Error.NONE,
@@ -141,7 +141,7 @@ def joined(group: Group, member: Member) -> JoinAnswer:
 
 
 def member_list(group: Group) -> tuple[JoinedMember, ...]:
-    """Give all members with what they said of the chosen protocol."""
+    """Return all members with what they said of the chosen protocol."""
     protocol = group.protocol_name
     assert protocol is not None
     return tuple(
@@ -186,7 +186,7 @@ def assignment_stored(
 
 
 def synced(group: Group, member: Member) -> SyncAnswer:
-    """Give a member its part of the present generation."""
+    """Return a member its part of the present generation."""
     return SyncAnswer(Error.NONE, group.protocol_type, group.protocol_name, member.assignment)
 
 

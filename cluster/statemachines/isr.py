@@ -178,7 +178,7 @@ IsrEvent = (
 
 
 def step(state: IsrState, event: IsrEvent) -> IsrState:
-    """Give the state after ``event``.
+    """Return the state after ``event``.
 
     The effect of entering a pending state is one conditional write of ``proposed``; there is no other effect.
 

@@ -43,7 +43,7 @@ class PartitionLeadership:
     def decided(
         self, leader: BrokerId, isr: Sequence[BrokerId], controller_epoch: ControllerEpoch
     ) -> "PartitionLeadership":
-        """Give the controller's next decision: leader epoch raised by one, znode version still the old one.
+        """Return the controller's next decision: leader epoch raised by one, znode version still the old one.
 
         Args:
             leader: The new leader, or ``NO_LEADER``.
@@ -60,11 +60,11 @@ class PartitionLeadership:
         )
 
     def with_isr(self, isr: Sequence[BrokerId]) -> "PartitionLeadership":
-        """Give the leader's own change: other in-sync replicas, the same leader epoch, recovery over."""
+        """Return the leader's own change: other in-sync replicas, the same leader epoch, recovery over."""
         return replace(self, isr=tuple(isr), recovering=False)
 
     def at_version(self, zk_version: ZkVersion) -> "PartitionLeadership":
-        """Give the same decision, as stored under another znode version."""
+        """Return the same decision, as stored under another znode version."""
         return replace(self, zk_version=zk_version)
 
 

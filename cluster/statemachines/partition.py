@@ -75,7 +75,7 @@ def allows(state: PartitionState, event: type[PartitionEvent]) -> bool:
 
 
 def step(state: PartitionState, event: PartitionEvent) -> PartitionState:
-    """Give the state after ``event``.
+    """Return the state after ``event``.
 
     Raises:
         IllegalTransition: the table does not name the pair.

@@ -163,7 +163,7 @@ def allows(state: ReplicaState, event: type[ReplicaEvent]) -> bool:
 
 
 def step(state: ReplicaState, event: ReplicaEvent) -> tuple[ReplicaState, tuple[ReplicaEffect, ...]]:
-    """Give the state after ``event``, and what has to be done, in order.
+    """Return the state after ``event``, and what has to be done, in order.
 
     Raises:
         IllegalTransition: the table does not name the pair.

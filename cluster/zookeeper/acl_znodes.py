@@ -56,12 +56,12 @@ class AclZnode:
 
     @staticmethod
     def root(pattern_type: str) -> str:
-        """Give the path above the resource types of a pattern type."""
+        """Return the path above the resource types of a pattern type."""
         return LITERAL_ACL_PATH if pattern_type == LITERAL else f"{EXTENDED_ACL_PATH}/{pattern_type.lower()}"
 
     @staticmethod
     def path(resource: AclResource) -> str:
-        """Give the path of a resource's rules."""
+        """Return the path of a resource's rules."""
         root = AclZnode.root(resource.pattern_type)
         return f"{root}/{RESOURCE_TYPES[resource.resource_type]}/{resource.name}"
 
@@ -107,12 +107,12 @@ class AclChangeZnode:
 
     @staticmethod
     def parent(pattern_type: str) -> str:
-        """Give the path above a pattern type's notifications."""
+        """Return the path above a pattern type's notifications."""
         return LITERAL_CHANGES_PATH if pattern_type == LITERAL else EXTENDED_CHANGES_PATH
 
     @staticmethod
     def prefix(pattern_type: str) -> str:
-        """Give the path to create a sequential notification at."""
+        """Return the path to create a sequential notification at."""
         return f"{AclChangeZnode.parent(pattern_type)}/{CHANGE_PREFIX}"
 
     @staticmethod

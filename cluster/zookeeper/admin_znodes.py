@@ -14,7 +14,7 @@ class DeleteTopicsZnode:
 
     @staticmethod
     def path(topic: str) -> str:
-        """Give the path of one topic's mark; the node is empty."""
+        """Return the path of one topic's mark; the node is empty."""
         return f"{DeleteTopicsZnode.PATH}/{topic}"
 
 

@@ -58,7 +58,7 @@ class BrokerStore(ZnodeReader):
             await self._ensure(path)
 
     async def cluster_id(self, proposed: str) -> str:
-        """Give the cluster's id, which is ``proposed`` if this is the cluster's first broker.
+        """Return the cluster's id, which is ``proposed`` if this is the cluster's first broker.
 
         Raises:
             MalformedZnodeError: `/cluster/id` holds nonsense.
@@ -71,7 +71,7 @@ class BrokerStore(ZnodeReader):
                 await self._ensure(ClusterIdZnode.PATH, ClusterIdZnode.encode(proposed))
 
     async def generate_broker_id(self) -> int:
-        """Give a number no broker got before, from 1 on: `reserved.broker.max.id` plus it is a broker id."""
+        """Return a number no broker got before, from 1 on: `reserved.broker.max.id` plus it is a broker id."""
         while True:
             try:
                 return (await self.zookeeper.set(BrokerSequenceIdZnode.PATH, b"", ANY_VERSION)).version
@@ -233,7 +233,7 @@ class BrokerStore(ZnodeReader):
         await self._notify(ConfigChangeZnode.PREFIX, ConfigChangeZnode.encode(entity_path))
 
     async def read_topic_deletions(self, watch: Watcher | None = None) -> list[str]:
-        """Give the topics that are marked for deletion."""
+        """Return the topics that are marked for deletion."""
         return await self.read_children(DeleteTopicsZnode.PATH, watch)
 
     async def read_consumer_offset(self, group: str, partition: TopicPartition) -> Offset | None:

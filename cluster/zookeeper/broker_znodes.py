@@ -58,7 +58,7 @@ class BrokerRegistration:
     timestamp: WallMs = NO_TIMESTAMP
 
     def endpoint(self, listener_name: str) -> RegisteredEndpoint | None:
-        """Give the endpoint of a listener, ``None`` where the broker has no such listener."""
+        """Return the endpoint of a listener, ``None`` where the broker has no such listener."""
         for endpoint in self.endpoints:
             if endpoint.listener_name == listener_name:
                 return endpoint
@@ -76,7 +76,7 @@ class BrokerIdZnode:
 
     @staticmethod
     def path(broker_id: BrokerId) -> str:
-        """Give the path of a broker's registration."""
+        """Return the path of a broker's registration."""
         return f"{BrokerIdsZnode.PATH}/{broker_id}"
 
     @staticmethod

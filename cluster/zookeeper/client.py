@@ -187,7 +187,7 @@ class MultiResult:
         return rolled_back
 
     def stat(self, index: int) -> Stat:
-        """Give the stat that a `SetData` of a successful multi answered."""
+        """Return the stat that a `SetData` of a successful multi answered."""
         result = self.results[index]
         if not isinstance(result, Stat):
             raise TypeError(f"operation {index} answered {result!r}, not a stat")
@@ -275,7 +275,7 @@ class ZooKeeper(Protocol):
         ...
 
     async def children(self, path: str, watch: Watcher | None = None) -> list[str]:
-        """Give the names of a node's children, sorted, and watch for children that come and go.
+        """Return the names of a node's children, sorted, and watch for children that come and go.
 
         Raises:
             NoNodeError: there is no such node.
@@ -283,7 +283,7 @@ class ZooKeeper(Protocol):
         ...
 
     async def children_many(self, paths: Sequence[str]) -> list[list[str] | None]:
-        """Give the children of many nodes, in overlapping requests: ``None`` where there is no node."""
+        """Return the children of many nodes, in overlapping requests: ``None`` where there is no node."""
         ...
 
     async def create(

@@ -129,7 +129,7 @@ class ConsumersZnode:
 
     @staticmethod
     def offset_path(group: str, topic: str, partition: int) -> str:
-        """Give the path of one committed offset."""
+        """Return the path of one committed offset."""
         return f"{ConsumersZnode.PATH}/{group}/offsets/{topic}/{partition}"
 
     @staticmethod

@@ -17,7 +17,7 @@ DEFAULT_ENTITY: Final = "<default>"
 
 
 def sanitize(name: str) -> str:
-    """Give a user's or client's name as a znode name: percent-encoded as Kafka does it.
+    """Return a user's or client's name as a znode name: percent-encoded as Kafka does it.
 
     Only `A-Z a-z 0-9 . - _` stay as they are.
     """
@@ -25,7 +25,7 @@ def sanitize(name: str) -> str:
 
 
 def desanitize(name: str) -> str:
-    """Give the name that `sanitize` encoded."""
+    """Return the name that `sanitize` encoded."""
     return unquote(name.replace("+", "%20"))
 
 
@@ -34,12 +34,12 @@ class ConfigEntityZnode:
 
     @staticmethod
     def parent(entity_type: str) -> str:
-        """Give the path above the entities of a type."""
+        """Return the path above the entities of a type."""
         return f"/config/{entity_type}"
 
     @staticmethod
     def path(entity_type: str, name: str) -> str:
-        """Give the path of an entity's configuration.
+        """Return the path of an entity's configuration.
 
         Args:
             entity_type: One of `ENTITY_TYPES`.

@@ -98,7 +98,7 @@ class ControllerStore(ZnodeReader):
         self._fence = None
 
     async def resign(self) -> None:
-        """Give the controllership up: delete `/controller` if it is still ours. Always ends unable to write.
+        """Resign the controllership: delete `/controller` if it is still ours. Always ends unable to write.
 
         Cancelled or without a connection it may leave `/controller` behind, for the session's end to delete.
         """
@@ -159,7 +159,7 @@ class ControllerStore(ZnodeReader):
         await remove_topic(self.zookeeper, self.fence, topic)
 
     async def read_topic_deletions(self, watch: Watcher | None = None) -> list[str]:
-        """Give the topics that shall be deleted, and watch for more."""
+        """Return the topics that shall be deleted, and watch for more."""
         return await self.read_children(DeleteTopicsZnode.PATH, watch)
 
     async def delete_topic_deletions(self, topics: Iterable[str]) -> None:

@@ -73,7 +73,7 @@ async def _read_epoch(zookeeper: ZooKeeper) -> tuple[ControllerEpoch, ZkVersion]
 
 
 async def _own_fence(zookeeper: ZooKeeper) -> ControllerFence | None:
-    """Give our fence if `/controller` belongs to this very session: then the epoch was last raised by us.
+    """Return our fence if `/controller` belongs to this very session: then the epoch was last raised by us.
 
     The epoch only changes together with the creation of `/controller`, so while ours exists it is ours. That
     the node was ours after the epoch was read is what makes the pair safe.

@@ -69,5 +69,5 @@ class ControllerFence:
 
 
 def result_error(result: OperationResult) -> ZooKeeperError | None:
-    """Give an operation's error, ``None`` where it was done."""
+    """Return an operation's error, ``None`` where it was done."""
     return result if isinstance(result, ZooKeeperError) else None

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from typing import Final
 
 from cluster.zookeeper.session_closer import SessionKey, close_session
-from storage.clock import SystemClock
+from timing.clock import SystemClock
 
 logger = logging.getLogger(__name__)
 

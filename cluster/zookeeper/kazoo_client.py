@@ -371,7 +371,7 @@ def _is_missing(answer: Any) -> bool:
 
 
 def _transaction_result(answer: Any) -> MultiResult | ConnectionLossError:
-    """Give a transaction's result, or that it is unknown.
+    """Return a transaction's result, or that it is unknown.
 
     Raises:
         ZooKeeperError: the whole transaction met another error.

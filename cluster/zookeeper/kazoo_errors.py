@@ -38,7 +38,7 @@ _TRANSLATIONS: Final[dict[type[BaseException], type[ZooKeeperError]]] = {
 
 
 def translate(error: BaseException) -> ZooKeeperError:
-    """Give our error for whatever kazoo ended a request with."""
+    """Return our error for whatever kazoo ended a request with."""
     if isinstance(error, ZooKeeperError):
         return error
     translated = _TRANSLATIONS.get(type(error), ZooKeeperError)

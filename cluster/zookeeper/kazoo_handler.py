@@ -55,7 +55,7 @@ class Completion:
         self._end(None, exception)
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:  # noqa: ARG002 - kazoo's signature
-        """Give the value or raise the exception. It never waits: kazoo only asks results that are there."""
+        """Return the value or raise the exception. It never waits: kazoo only asks results that are there."""
         if not self._done:
             raise KazooTimeoutError("the result is not there yet")
         if self.error is not None:

@@ -120,7 +120,7 @@ class KazooSession:
 
 
 def convert_stat(stat: ZnodeStat) -> ours.Stat:
-    """Give our stat for kazoo's."""
+    """Return our stat for kazoo's."""
     return ours.Stat(
         czxid=stat.czxid,
         mzxid=stat.mzxid,
@@ -133,7 +133,7 @@ def convert_stat(stat: ZnodeStat) -> ours.Stat:
 
 
 def convert_results(results: list[Any]) -> ours.MultiResult:
-    """Give our result of a transaction for kazoo's."""
+    """Return our result of a transaction for kazoo's."""
     return ours.MultiResult(tuple(_convert_result(result) for result in results))
 
 

@@ -16,7 +16,7 @@ class IsrChangeZnode:
 
     @staticmethod
     def path(name: str) -> str:
-        """Give the path of a notification from its name as a child."""
+        """Return the path of a notification from its name as a child."""
         return f"{IsrChangeZnode.PARENT}/{name}"
 
     @staticmethod
@@ -42,7 +42,7 @@ class LogDirEventZnode:
 
     @staticmethod
     def path(name: str) -> str:
-        """Give the path of a notification from its name as a child."""
+        """Return the path of a notification from its name as a child."""
         return f"{LogDirEventZnode.PARENT}/{name}"
 
     @staticmethod
@@ -70,7 +70,7 @@ class ConfigChangeZnode:
 
     @staticmethod
     def path(name: str) -> str:
-        """Give the path of a notification from its name as a child."""
+        """Return the path of a notification from its name as a child."""
         return f"{ConfigChangeZnode.PARENT}/{name}"
 
     @staticmethod

@@ -122,7 +122,7 @@ async def _write_all(
 
 
 def _written(batch: Sequence[_State], result: MultiResult) -> dict[TopicPartition, PartitionWrite]:
-    """Give the decisions of a transaction that was done, at the versions their nodes now have."""
+    """Return the decisions of a transaction that was done, at the versions their nodes now have."""
     width = len(result.results) // len(batch)
     written: dict[TopicPartition, PartitionWrite] = {}
     for index, (partition, leadership) in enumerate(batch):
@@ -192,5 +192,5 @@ def _settle_creation(
 def _same(
     wanted: PartitionLeadership, stored: PartitionLeadership, version: ZkVersion
 ) -> PartitionLeadership | None:
-    """Give what is stored if it is our own write."""
+    """Return what is stored if it is our own write."""
     return stored if stored == replace(wanted, zk_version=version) else None

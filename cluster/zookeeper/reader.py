@@ -47,7 +47,7 @@ class ZnodeReader:
                 continue
 
     async def read_children(self, path: str, watch: Watcher | None = None) -> list[str]:
-        """Give the names of a node's children; none where the node does not exist (then unwatched)."""
+        """Return the names of a node's children; none where the node does not exist (then unwatched)."""
         try:
             return await self.zookeeper.children(path, watch)
         except NoNodeError:
@@ -89,7 +89,7 @@ class ZnodeReader:
         return registrations
 
     async def read_topics(self, watch: Watcher | None = None) -> list[str]:
-        """Give the names of all topics, sorted, and watch for topics that come and go."""
+        """Return the names of all topics, sorted, and watch for topics that come and go."""
         return await self.read_children(TopicsZnode.PATH, watch)
 
     async def read_topic(self, topic: str) -> tuple[TopicAssignment, ZkVersion] | None:
@@ -177,7 +177,7 @@ class ZnodeReader:
         return ConfigEntityZnode.decode(data), stat.version
 
     async def read_config_names(self, entity_type: str) -> list[str]:
-        """Give the sanitized names of the entities of a type that have a node."""
+        """Return the sanitized names of the entities of a type that have a node."""
         return await self.read_children(ConfigEntityZnode.parent(entity_type))
 
     async def read_features(self) -> dict[str, int] | None:

@@ -73,7 +73,7 @@ async def register(zookeeper: ZooKeeper, registration: BrokerRegistration) -> Br
 
 
 async def _own_node(zookeeper: ZooKeeper, path: str, data: bytes) -> BrokerEpoch | None:
-    """Give the epoch of the node if this very session owns it, with what it says put right."""
+    """Return the epoch of the node if this very session owns it, with what it says put right."""
     while True:
         try:
             stored, stat = await zookeeper.get(path)

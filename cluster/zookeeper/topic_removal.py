@@ -56,7 +56,7 @@ async def remove_topic(zookeeper: ZooKeeper, fence: ControllerFence, topic: str)
 
 
 async def _nodes_below(zookeeper: ZooKeeper, path: str) -> list[str]:
-    """Give all nodes below one, each before its own children."""
+    """Return all nodes below one, each before its own children."""
     found: list[str] = []
     level = [path]
     while level:

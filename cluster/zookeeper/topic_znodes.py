@@ -42,7 +42,7 @@ class TopicZnode:
 
     @staticmethod
     def path(topic: str) -> str:
-        """Give the path of a topic."""
+        """Return the path of a topic."""
         return f"{TopicsZnode.PATH}/{topic}"
 
     @staticmethod
@@ -92,7 +92,7 @@ class TopicPartitionsZnode:
 
     @staticmethod
     def path(topic: str) -> str:
-        """Give the path above a topic's partitions."""
+        """Return the path above a topic's partitions."""
         return f"{TopicsZnode.PATH}/{topic}/partitions"
 
 
@@ -101,12 +101,12 @@ class PartitionStateZnode:
 
     @staticmethod
     def parent(partition: TopicPartition) -> str:
-        """Give the path above the state."""
+        """Return the path above the state."""
         return f"{TopicsZnode.PATH}/{partition[0]}/partitions/{partition[1]}"
 
     @staticmethod
     def path(partition: TopicPartition) -> str:
-        """Give the path of a partition's state."""
+        """Return the path of a partition's state."""
         return f"{TopicsZnode.PATH}/{partition[0]}/partitions/{partition[1]}/state"
 
     @staticmethod

@@ -23,7 +23,7 @@ class ConfigsAdmin(Router):
     async def describe_topic_configs(
         self, names: Sequence[str]
     ) -> dict[str, dict[str, tuple[str | None, bool]]]:
-        """Give each topic's settings: by name, its value and whether the topic sets it itself.
+        """Return each topic's settings: by name, its value and whether the topic sets it itself.
 
         A sensitive value is None.
         """
@@ -39,7 +39,7 @@ class ConfigsAdmin(Router):
     async def describe_configs(
         self, resources: Sequence[ConfigResource], *, synonyms: bool = False
     ) -> dict[ConfigResource, list[ConfigValue]]:
-        """Give the settings of topics and brokers, by resource.
+        """Return the settings of topics and brokers, by resource.
 
         Args:
             resources: Which ones.

@@ -68,7 +68,7 @@ class GroupsAdmin(Router):
     """The part of the admin client that is about consumer groups. Needs brokers of version 3.0 or later."""
 
     async def list_groups(self, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[ListedGroup]:
-        """Give the groups of all coordinators, sorted.
+        """Return the groups of all coordinators, sorted.
 
         Args:
             states: Only groups in these states; all, where none are named.
@@ -128,7 +128,7 @@ class GroupsAdmin(Router):
         return await self._until_settled(ask)
 
     async def committed_offsets(self, group_id: str) -> dict[TopicPartition, CommittedPosition]:
-        """Give all offsets that a group has committed.
+        """Return all offsets that a group has committed.
 
         Raises:
             ApiError: the coordinator refuses.

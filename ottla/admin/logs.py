@@ -15,7 +15,7 @@ class LogsAdmin(Router):
     async def describe_log_dirs(
         self, broker_id: BrokerId, topics: Mapping[str, Sequence[int]] | None = None
     ) -> list[LogDirectory]:
-        """Give the log directories of a broker, with the replicas in them.
+        """Return the log directories of a broker, with the replicas in them.
 
         Args:
             broker_id: Which broker.
@@ -185,7 +185,7 @@ class LogsAdmin(Router):
         return await self._on_leaders(before.keys(), request, results)
 
     async def api_versions(self, broker_id: BrokerId) -> dict[int, tuple[int, int]]:
-        """Give what a broker serves: the lowest and highest version of each API, by its key.
+        """Return what a broker serves: the lowest and highest version of each API, by its key.
 
         Raises:
             ConnectError: it does not live, or cannot be reached.

@@ -20,7 +20,7 @@ class MovesAdmin(Router):
     """The part of the admin client that is about replicas and leaders."""
 
     async def list_reassignments(self) -> dict[TopicPartition, Reassignment]:
-        """Give the partitions that are being moved."""
+        """Return the partitions that are being moved."""
         from wire.messages.list_partition_reassignments import (
             ListPartitionReassignmentsRequest,
             ListPartitionReassignmentsResponse,
@@ -131,5 +131,5 @@ class MovesAdmin(Router):
 
 
 def error_of(code: int, message: str | None) -> ApiError | None:
-    """Give the error that a code stands for; None for 0."""
+    """Return the error that a code stands for; None for 0."""
     return None if code == 0 else ApiError(Error.from_code(code), message)

@@ -81,7 +81,7 @@ class ReplicasAdmin(Router):
         }
 
     async def replica_start(self, broker_id: BrokerId, partition: TopicPartition) -> Offset | None:
-        """Give where a broker's replica starts; None where it does not say.
+        """Return where a broker's replica starts; None where it does not say.
 
         Raises:
             ConnectError: the broker does not live, or cannot be reached.

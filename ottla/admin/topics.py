@@ -14,7 +14,7 @@ class TopicsAdmin(Router):
     """The part of the admin client that is about topics."""
 
     async def list_topics(self, *, internal: bool = True) -> list[str]:
-        """Give the names of all topics, sorted."""
+        """Return the names of all topics, sorted."""
         described = await self.describe_topics(None)
         return sorted(topic.name for topic in described if internal or not topic.internal)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ottla.commands.failure import CommandError, failing_on
+from ottla.commands.terminal.failure import CommandError, failing_on
 
 
 @click.command(
@@ -34,7 +34,7 @@ def demo_cluster(data: Path) -> Iterator[str]:
     Raises:
         CommandError: they do not start.
     """
-    from ottla.commands.cluster_directory import ClusterDirectory
+    from ottla.commands.local.cluster_directory import ClusterDirectory
 
     _ottla("up", "--detach", "--data", str(data), "--port", "0", "--zookeeper-port", "0")
     try:

@@ -99,7 +99,7 @@ class StoredBatch(NamedTuple):
         return attributes
 
     def records(self) -> Iterator[tuple[Record, LegacyMessage | None]]:
-        """Give the records; those of old formats with the messages that they were.
+        """Return the records; those of old formats with the messages that they were.
 
         Raises:
             CorruptRecordError: they do not read.
@@ -123,7 +123,7 @@ class StoredBatch(NamedTuple):
 
 
 def read_batches(path: Path, start: int = 0, size_max: int | None = None) -> Iterator[StoredBatch]:
-    """Give the batches of a file, up to one that is cut off.
+    """Yield the batches of a file, up to one that is cut off.
 
     Args:
         path: the .log.

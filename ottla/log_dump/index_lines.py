@@ -45,7 +45,7 @@ class Complaints:
     gaps: Pairs = field(default_factory=dict)
 
     def lines(self) -> Iterator[str]:
-        """Give them in Kafka's words and order."""
+        """Return them in Kafka's words and order."""
         for path, pairs in self.index_mismatches.items():
             yield f"Mismatches in :{path}"
             yield from (f"  Index offset: {one}, log offset: {other}" for one, other in reversed(pairs))
@@ -80,7 +80,7 @@ class IndexOptions:
 
 
 def index_lines(path: Path, options: IndexOptions, complaints: Complaints) -> Iterator[str]:
-    """Give the lines of an .index.
+    """Return the lines of an .index.
 
     Raises:
         DumpError: it is not sane, or points outside of the .log.
@@ -110,7 +110,7 @@ def index_lines(path: Path, options: IndexOptions, complaints: Complaints) -> It
 
 
 def time_index_lines(path: Path, options: IndexOptions, complaints: Complaints) -> Iterator[str]:
-    """Give the lines of a .timeindex.
+    """Return the lines of a .timeindex.
 
     Raises:
         DumpError: it is not sane, or the .log does not read.
@@ -153,7 +153,7 @@ def time_index_lines(path: Path, options: IndexOptions, complaints: Complaints) 
 
 
 def aborted_lines(path: Path) -> Iterator[str]:
-    """Give the lines of a .txnindex.
+    """Return the lines of a .txnindex.
 
     Raises:
         DumpError: it does not read.
@@ -172,7 +172,7 @@ def aborted_lines(path: Path) -> Iterator[str]:
 
 
 def snapshot_lines(path: Path) -> Iterator[str]:
-    """Give the lines of a producers' .snapshot.
+    """Return the lines of a producers' .snapshot.
 
     Raises:
         DumpError: it does not read.

@@ -33,7 +33,7 @@ class LogOptions:
 
 
 def log_lines(path: Path, options: LogOptions, gaps: list[tuple[int, int]]) -> Iterator[str]:
-    """Give the lines of a .log.
+    """Return the lines of a .log.
 
     Args:
         path: the file; its name begins with its base offset.

@@ -8,7 +8,7 @@ from wire.schema import UUID, Array, Field, Message, Primitive, Struct
 
 
 def to_json(message: Message, version: int) -> dict[str, Any]:
-    """Give the fields that a version has, under their Kafka names, in wire order."""
+    """Return the fields that a version has, under their Kafka names, in wire order."""
     return _struct(message, version)
 
 

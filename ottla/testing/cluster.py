@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from ottla.management_client import BrokerGoneError, ManagementClient, ManagementError
 from ottla.testing.ports import free_port_block
-from storage.clock import SystemClock
+from timing.clock import SystemClock
 
 WAIT_TIMEOUT_S = 60.0
 _LOOK_AGAIN_S = 0.02
@@ -42,7 +42,7 @@ class ClusterView:
         return int(known.pop()) if len(known) == 1 else -1
 
     def partition(self, topic: str, number: int) -> Mapping[str, Any] | None:
-        """Give a partition as the broker that leads it describes it; None while nobody leads it."""
+        """Return a partition as the broker that leads it describes it; None while nobody leads it."""
         for broker_id, description in self.descriptions.items():
             for partition in description.get("partitions", ()):
                 if (partition["topic"], partition["partition"]) == (topic, number) and (
@@ -53,12 +53,12 @@ class ClusterView:
         return None
 
     def leader(self, topic: str, number: int) -> int:
-        """Give the broker that says it leads a partition, -1 while nobody does."""
+        """Return the broker that says it leads a partition, -1 while nobody does."""
         partition = self.partition(topic, number)
         return -1 if partition is None else int(partition["leader"])
 
     def isr(self, topic: str, number: int) -> frozenset[int]:
-        """Give the in-sync replicas as the leader has them; empty while nobody leads."""
+        """Return the in-sync replicas as the leader has them; empty while nobody leads."""
         partition = self.partition(topic, number)
         return frozenset() if partition is None else frozenset(partition["isr"])
 
@@ -99,12 +99,12 @@ class Cluster:
         self.down()
 
     def describe_file(self) -> Mapping[str, Any]:
-        """Give what ``cluster.json`` says."""
+        """Return what ``cluster.json`` says."""
         found: Mapping[str, Any] = json.loads((self.data / "cluster.json").read_text())
         return found
 
     def broker(self, broker_id: int) -> Mapping[str, Any]:
-        """Give a broker's record: pid, guardian_pid, host, port, directory."""
+        """Return a broker's record: pid, guardian_pid, host, port, directory."""
         found: Mapping[str, Any] = next(b for b in self.describe_file()["brokers"] if b["id"] == broker_id)
         return found
 

@@ -5,7 +5,7 @@ import socket
 
 
 def free_port_block(count: int) -> int:
-    """Give the first of ``count`` consecutive free ports of 127.0.0.1.
+    """Return the first of ``count`` consecutive free ports of 127.0.0.1.
 
     Raises:
         OSError: there is no such block.

@@ -9,12 +9,12 @@ from wire.types import TopicPartition
 
 
 def replica_directory(log_directory: Path, partition: TopicPartition) -> Path:
-    """Give where a log directory keeps a partition."""
+    """Return where a log directory keeps a partition."""
     return log_directory / str(partition)
 
 
 def replica_records(log_directory: Path, partition: TopicPartition) -> Iterator[Record]:
-    """Give all data records of a replica, in the order of its files; control batches are left out."""
+    """Return all data records of a replica, in the order of its files; control batches are left out."""
     for segment in sorted(replica_directory(log_directory, partition).glob("*.log")):
         data = memoryview(segment.read_bytes())
         for position, header in iter_headers(data):

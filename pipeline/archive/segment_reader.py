@@ -51,7 +51,7 @@ DDL: Final = (
 def read_segment(
     segment: SegmentFile, *, drop_aborted: bool = False, with_control: bool = False
 ) -> Iterator["pa.RecordBatch"]:
-    """Give the records of a segment.
+    """Return the records of a segment.
 
     Args:
         segment: Which one. What a broker appends while it is read is not seen.
@@ -188,7 +188,7 @@ def _timestamps(milliseconds: Any) -> Any:
 
 
 def _legacy_batch(segment: SegmentFile, records: Any, is_append_time: bool) -> "pa.RecordBatch":
-    """Give the records of a message of the formats before batches, which know no producers, epochs or headers."""
+    """Return the records of a message of the formats before batches, which know no producers, epochs or headers."""
     rows: list[Record] = list(records)
     count = len(rows)
     stamps = np.array([record.timestamp for record in rows], np.int64)

@@ -26,17 +26,17 @@ class OttlaLogDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Give the format's name."""
+        """Return the format's name."""
         return "ottla-log"
 
     def schema(self) -> str:
-        """Give the columns."""
+        """Return the columns."""
         from pipeline.archive.segment_reader import DDL
 
         return DDL
 
     def reader(self, schema: "StructType") -> "DataSourceReader":  # noqa: ARG002 - the columns are always these
-        """Give the reader for the options.
+        """Return the reader for the options.
 
         Raises:
             ValueError: an option is unknown or wrong.

@@ -112,7 +112,7 @@ class Cleaner:
         return cleaning if cleaning is not None and self.begin(cleaning) else None
 
     def candidates(self) -> list[Log]:
-        """Give the logs that may be looked at now."""
+        """Return the logs that may be looked at now."""
         logs = self._store.all_logs()
         known = {log.topic_partition for log in logs}
         for noted in (self.uncleanable, self._failures, self._set_aside):

@@ -286,7 +286,7 @@ def _collect(data: bytes, position: int, header: BatchHeader, first_dirty: int, 
 
 
 def _key_count(data: bytes, position: int, header: BatchHeader) -> int:
-    """Give how many keys a batch may add to a map, at most."""
+    """Return how many keys a batch may add to a map, at most."""
     if header.magic == MAGIC:
         return header.record_count
     return sum(1 for _ in iter_legacy(data[position : position + header.size]))

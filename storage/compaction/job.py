@@ -41,7 +41,7 @@ class CleaningJob:
     bytes_per_second: float | None = None
 
     def to_json(self) -> bytes:
-        """Give it as one line."""
+        """Return it as one line."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
     @classmethod
@@ -64,7 +64,7 @@ class CleanedGroup:
     changed: bool = True
 
     def to_json(self) -> bytes:
-        """Give it as one line, which no result's line begins like."""
+        """Return it as one line, which no result's line begins like."""
         return b"+" + json.dumps(asdict(self)).encode() + b"\n"
 
     @classmethod
@@ -104,7 +104,7 @@ class CleaningResult:
     errno: int | None = None
 
     def to_json(self) -> bytes:
-        """Give it as one line."""
+        """Return it as one line."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
     @classmethod

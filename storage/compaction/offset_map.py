@@ -36,11 +36,11 @@ class OffsetMap:
         self.offsets[key if len(key) <= EXACT_LENGTH_MAX else digest(key)] = offset
 
     def get(self, key: bytes) -> int:
-        """Give the latest offset of a key, -1 where it is not in the map."""
+        """Return the latest offset of a key, -1 where it is not in the map."""
         return self.offsets.get(key if len(key) <= EXACT_LENGTH_MAX else digest(key), -1)
 
 
 def digest(key: bytes) -> bytes:
-    """Give what stands for a long key in a map."""
+    """Return what stands for a long key in a map."""
     # A prefix keeps digests apart from the keys of 16 bytes that are held as they are.
     return b"\0" + hashlib.md5(key, usedforsecurity=False).digest()

@@ -133,7 +133,7 @@ def choose_records(
 
 
 def max_timestamp_delta(data: bytes, ranges: list[tuple[int, int]]) -> int:
-    """Give the greatest timestamp, less the batch's base, of records in a batch that has been walked before."""
+    """Return the greatest timestamp, less the batch's base, of records in a batch that has been walked before."""
     greatest: int | None = None
     for start, end in ranges:
         at = start

@@ -78,7 +78,7 @@ class WorkerProcess:
 
 
 def _follow(process: "subprocess.Popen[bytes]", job: CleaningJob, on_group: OnGroup) -> bytes | None:
-    """Give a process its job, and read what it says up to its end."""
+    """Send a process its job, and read what it says up to its end."""
     assert process.stdin is not None
     assert process.stdout is not None
     try:

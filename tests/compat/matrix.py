@@ -53,7 +53,7 @@ class Sent:
 
 
 def records(*, headers: bool = True) -> list[Sent]:
-    """Give the records of a combination in the order of sending, round-robin over the partitions.
+    """Return the records of a combination in the order of sending, round-robin over the partitions.
 
     Every eleventh has a null value, every seventh of the others no key; a value has up to some 2 KiB.
     """
@@ -103,7 +103,7 @@ def check_all(sent: Iterable[Sent], read: Iterable[Read]) -> None:
 
 
 def time_searches() -> Mapping[int, int | None]:
-    """Give searches by time and the offset each must find in every partition; None: past the last."""
+    """Return searches by time and the offset each must find in every partition; None: past the last."""
     middle = RECORDS_PER_PARTITION // 2
     return {
         FIRST_TIMESTAMP_MS: 0,

@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 from ottla.commands.main import main
-from storage.clock import SystemClock
 from storage.compaction.cleaner import Cleaner, CleanerSettings
 from storage.compaction.cleaning import clean
 from storage.disk import RealDisk
@@ -18,6 +17,7 @@ from storage.log import AppendOrigin
 from storage.log_config import LogConfig
 from storage.store import LogStore
 from tests.unit.storage.samples import append, batch, marker
+from timing.clock import SystemClock
 from wire.formats.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from wire.formats.consumer_protocol import TopicPartition as SubscribedPartitions
 from wire.formats.group_metadata import (

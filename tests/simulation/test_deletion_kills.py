@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from cluster.zookeeper.znodes import TopicZnode
-from tests.simulation.telling import BROKERS, CONTROLLER, TOPIC, Telling, tell_with_kills
+from tests.simulation.kill_at_every_write import BROKERS, CONTROLLER, TOPIC, Telling, tell_with_kills
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 REPLICAS = [0, 1, 2]

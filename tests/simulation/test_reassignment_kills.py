@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from cluster.zookeeper.znodes import TopicZnode
-from tests.simulation.telling import CONTROLLER, TOPIC, Telling, tell_with_kills
+from tests.simulation.kill_at_every_write import CONTROLLER, TOPIC, Telling, tell_with_kills
 from wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,

@@ -151,7 +151,7 @@ def decrement_sequence(sequence: int, by: int) -> int:
 
 
 def peek_magic(buffer: Buffer, position: int = 0) -> int:
-    """Give the format version of the batch or message at ``position``: all formats have it at one place.
+    """Return the format version of the batch or message at ``position``: all formats have it at one place.
 
     Raises:
         CorruptRecordError: the buffer ends before it.
@@ -188,7 +188,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def iter_headers(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Give position and header of each whole batch, front to back; an incomplete last one ends it silently.
+    """Yield position and header of each whole batch, front to back; an incomplete last one ends it silently.
 
     Raises:
         CorruptRecordError: as ``read_header``, once iteration reaches such a batch.
@@ -247,7 +247,7 @@ def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
 def patch_offset_and_epoch(
     buffer: WritableBuffer, position: int, base_offset: Offset, leader_epoch: LeaderEpoch
 ) -> None:
-    """Give a batch its offset and epoch in place. The checksum covers neither."""
+    """Return a batch its offset and epoch in place. The checksum covers neither."""
     _INT64.pack_into(buffer, position, base_offset)
     _INT32.pack_into(buffer, position + LOG_OVERHEAD, leader_epoch)
 

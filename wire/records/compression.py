@@ -70,7 +70,7 @@ class Compression(IntEnum):
 
     @classmethod
     def from_attributes(cls, attributes: int) -> "Compression":
-        """Give the codec that a batch's or message's attributes name.
+        """Return the codec that a batch's or message's attributes name.
 
         Raises:
             UnsupportedCompressionError: the number is none of ours.

@@ -130,7 +130,7 @@ def _read_field(buffer: Buffer, at: int, end: int) -> tuple[bytes | None, int]:
 
 
 def iter_messages(buffer: Buffer) -> Iterator[LegacyMessage]:
-    """Give the messages of a set as they stand, wrappers included; an incomplete last one ends it silently.
+    """Return the messages of a set as they stand, wrappers included; an incomplete last one ends it silently.
 
     Raises:
         CorruptRecordError: as ``read_message``, once iteration reaches such a message.
@@ -163,7 +163,7 @@ def iter_legacy(buffer: Buffer, *, limit: int = DECOMPRESSED_SIZE_MAX) -> Iterat
 
 
 def message_records(message: LegacyMessage, *, limit: int = DECOMPRESSED_SIZE_MAX) -> Iterable[Record]:
-    """Give the records of one message: itself, or those it wraps, with absolute offsets.
+    """Return the records of one message: itself, or those it wraps, with absolute offsets.
 
     Raises:
         CorruptRecordError: what it wraps is damaged, empty, of another magic, or wrapped again.

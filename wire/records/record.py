@@ -139,7 +139,7 @@ def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
 def records_bytes(
     buffer: Buffer, position: int, header: BatchHeader, *, limit: int = DECOMPRESSED_SIZE_MAX
 ) -> bytes:
-    """Give a batch's records, decompressed, without its header.
+    """Return a batch's records, decompressed, without its header.
 
     Raises:
         CorruptRecordError: the buffer ends inside the batch, its compressed data is damaged or holds more

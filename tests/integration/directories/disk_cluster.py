@@ -66,19 +66,19 @@ class DiskCluster(Cluster):
         (self.folder(broker) / "server.properties").write_text(text)
 
     def folder(self, broker: int) -> Path:
-        """Give a broker's folder, which is on no disk of its own."""
+        """Return a broker's folder, which is on no disk of its own."""
         return self.data / f"broker-{broker}"
 
     def disk(self, broker: int, name: str) -> Path:
-        """Give where a disk is mounted."""
+        """Return where a disk is mounted."""
         return self.folder(broker) / name
 
     def log_dir(self, broker: int, name: str) -> str:
-        """Give the log directory on a disk."""
+        """Return the log directory on a disk."""
         return str(self.disk(broker, name) / "logs")
 
     def describe_file(self) -> Mapping[str, Any]:
-        """Give what `Cluster` reads from a file."""
+        """Return what `Cluster` reads from a file."""
         brokers = [{"id": broker, "directory": str(self.folder(broker))} for broker in BROKERS]
         return {"zookeeper": self.zookeeper_server.address, "brokers": brokers}
 
@@ -113,7 +113,7 @@ class DiskCluster(Cluster):
         return self._processes.pop(broker).wait(WAIT_TIMEOUT_S)
 
     def output(self, broker: int) -> str:
-        """Give what a broker has written to its log."""
+        """Return what a broker has written to its log."""
         return (self.folder(broker) / "broker.log").read_text()
 
     def fill(self, broker: int, name: str) -> None:

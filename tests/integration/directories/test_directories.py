@@ -36,7 +36,7 @@ def write(operator: Operator, cluster: DiskCluster, topic: str, name: str) -> st
 
 
 def where(operator: Operator, topic: str, *, future: bool = False) -> dict[tuple[int, int], str]:
-    """Give the directory of each replica, or of its copy, by broker and partition."""
+    """Return the directory of each replica, or of its copy, by broker and partition."""
     described = operator.run("log-dirs", "--describe", "--topic-list", topic)
     return {
         (broker["broker"], int(replica["partition"].rpartition("-")[2])): directory["logDir"]

@@ -155,7 +155,7 @@ class ComposedCluster:
         return str(output.decode())
 
     def partitions(self, topic: str) -> dict[int, dict[str, Any]]:
-        """Give a topic's partitions by number, as the metadata of the cluster tells them now."""
+        """Return a topic's partitions by number, as the metadata of the cluster tells them now."""
         try:
             described = json.loads(self.ottla("topics", "--describe", "--topic", topic, "--json"))
         except AssertionError:
@@ -195,7 +195,7 @@ class ComposedCluster:
 
 
 def _compose_program() -> str:
-    """Give the program that runs as ``PROGRAM compose ...``."""
+    """Return the program that runs as ``PROGRAM compose ...``."""
     found = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
     if found.returncode == 0:
         return "docker"

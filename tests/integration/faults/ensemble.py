@@ -70,7 +70,7 @@ class Ensemble:
             self._processes.pop(number).wait()
 
     def dead(self) -> tuple[int, ...]:
-        """Give those that do not run."""
+        """Return those that do not run."""
         return tuple(number for number in SERVERS if number not in self._processes)
 
     def close(self) -> None:
@@ -80,7 +80,7 @@ class Ensemble:
             self.kill(*running)
 
     def leader(self) -> int:
-        """Give the server that leads the others."""
+        """Return the server that leads the others."""
         for number in self._processes:
             if "Mode: leader" in self._ask(number, b"srvr"):
                 return number

@@ -17,10 +17,10 @@ from cluster.zookeeper.session_record import read_session_record
 from ottla.management_client import BrokerGoneError, ManagementClient, ManagementError
 from ottla.testing import Cluster, ClusterView
 from ottla.testing.replica_files import replica_records
-from storage.clock import SystemClock
 from tests.integration.faults.ensemble import SERVERS, Ensemble
 from tests.integration.faults.load import Load, mark_of, read_all
 from tests.integration.faults.network import Network
+from timing.clock import SystemClock
 from wire.types import TopicPartition as Place
 
 BROKERS = (0, 1, 2)
@@ -73,16 +73,16 @@ class HarmedCluster(Cluster):
             raise
 
     def describe_file(self) -> Mapping[str, Any]:
-        """Give what `Cluster` reads from a file."""
+        """Return what `Cluster` reads from a file."""
         brokers = [{"id": broker, "directory": str(self._folder(broker))} for broker in BROKERS]
         return {"zookeeper": self.ensemble.connect, "brokers": brokers}
 
     def address(self, broker: int) -> str:
-        """Give where a client finds one broker."""
+        """Return where a client finds one broker."""
         return f"{self.network.address(host(broker))}:{PORT}"
 
     def pid(self, broker: int) -> int:
-        """Give the process of a broker; its guardian is another."""
+        """Return the process of a broker; its guardian is another."""
         with ManagementClient(self._folder(broker) / "management.sock") as client:
             return int(client.call("describe", partitions=False)["pid"])
 
@@ -210,7 +210,7 @@ class HarmedCluster(Cluster):
         print(f"{load.history.acknowledged_count} records were acknowledged, and kept")
 
     def tell_logs(self, most: int = 25) -> str:
-        """Give the last that each broker printed, without the appends that it refused."""
+        """Return the last that each broker printed, without the appends that it refused."""
         told = []
         for broker in BROKERS:
             lines = (self._folder(broker) / "broker.log").read_text().splitlines()
@@ -255,12 +255,12 @@ class HarmedCluster(Cluster):
 
 
 def host(broker: int) -> str:
-    """Give the name of a broker's host."""
+    """Return the name of a broker's host."""
     return f"b{broker}"
 
 
 def active_controllers(seen: ClusterView) -> list[int]:
-    """Give the brokers that say that they are the controller."""
+    """Return the brokers that say that they are the controller."""
     return [b for b, each in seen.descriptions.items() if each.get("controller", {}).get("active")]
 
 

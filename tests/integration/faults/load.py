@@ -116,11 +116,11 @@ class Load:
         assert not self.errors, self.errors[:5]
 
     def acknowledged(self, partition: int) -> int:
-        """Give the highest number that was acknowledged on a partition."""
+        """Return the highest number that was acknowledged on a partition."""
         return self._acknowledged[partition]
 
     def longest_gap_s(self, since: float, *partitions: int) -> float:
-        """Give the longest time in which a partition acknowledged nothing: the worst one's, of all or of those named.
+        """Return the longest time in which a partition acknowledged nothing: the worst one's, of all or of those named.
 
         Args:
             since: A reading of `time.perf_counter` before the fault.

@@ -57,11 +57,11 @@ class Network:
         return self.address(name)
 
     def address(self, name: str) -> str:
-        """Give a host's address."""
+        """Return a host's address."""
         return f"{self._subnet}.{self._numbers[name]}"
 
     def on(self, name: str) -> list[str]:
-        """Give the words in front of a command that is to run on a host."""
+        """Return the words in front of a command that is to run on a host."""
         return ["ip", "netns", "exec", self._namespace(name)]
 
     def cut(self, name: str, *others: str) -> None:
@@ -89,7 +89,7 @@ class Network:
         _run(*self.on(name), "iptables", "-A", "INPUT", "-s", self._root_address, *reset)
 
     def resets(self, name: str) -> int:
-        """Give how many packets were answered so."""
+        """Return how many packets were answered so."""
         listed = _run(*self.on(name), "iptables", "-nvxL", "INPUT").splitlines()
         return sum(int(line.split()[0]) for line in listed if "REJECT" in line)
 

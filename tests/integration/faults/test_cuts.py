@@ -109,7 +109,7 @@ def test_answers_are_lost_after_the_append(harmed: HarmedCluster, topic: str, re
 
 
 def end_of(seen, topic: str) -> int:
-    """Give how far the leader of the first partition has come."""
+    """Return how far the leader of the first partition has come."""
     return seen.partition(topic, 0)["log_end"]
 
 

@@ -21,7 +21,7 @@ def say(event: str, **what: object) -> None:
 
 
 def runs(offsets: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
-    """Give the offsets by partition."""
+    """Return the offsets by partition."""
     found: dict[int, list[int]] = {}
     for partition, offset in offsets:
         found.setdefault(partition, []).append(offset)

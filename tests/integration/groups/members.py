@@ -210,7 +210,7 @@ class Group:
             assert held, f"{self.group_id}: not {what}: {self.owned()}, last {self.history[-12:]}"
 
     def ownerships(self) -> list[Ownership]:
-        """Give who had which partition, and from when to when."""
+        """Return who had which partition, and from when to when."""
         found: list[Ownership] = []
         present: dict[tuple[str, int], Ownership] = {}
         for happened in sorted(self.history, key=lambda each: each.at):
@@ -233,7 +233,7 @@ class Group:
         return found
 
     def owned(self) -> dict[str, set[int]]:
-        """Give what each member that is there has now."""
+        """Return what each member that is there has now."""
         now: dict[str, set[int]] = {
             member.name: set() for member in self.members.values() if not member.is_gone
         }
@@ -254,7 +254,7 @@ class Group:
         self.wait(settled, f"settled with {sorted(wanted)} on {partitions} partitions")
 
     def consumed(self) -> dict[int, set[int]]:
-        """Give the offsets that were consumed, by partition."""
+        """Return the offsets that were consumed, by partition."""
         found: dict[int, set[int]] = {}
         for happened in tuple(self.history):
             if happened.event == "consumed":

@@ -80,7 +80,7 @@ def test_groups_keep_their_promises_under_churn(
 
 
 def coordinator_of(bootstrap: str, group: Group) -> int:
-    """Give the broker that coordinates a group."""
+    """Return the broker that coordinates a group."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     described = admin.describe_consumer_groups([group.group_id], request_timeout=30)
     return int(described[group.group_id].result(timeout=60).coordinator.id)

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from ottla.commands.groups import command
+from ottla.commands.groups.groups import command
 from ottla.testing import Cluster
 from tests.conftest import Topics
 

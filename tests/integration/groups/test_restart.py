@@ -24,7 +24,7 @@ class Coordinators:
         self._admin = AdminClient(self._settings)
 
     def of(self, group: str) -> int:
-        """Give the broker that coordinates a group, -1 while that changes."""
+        """Return the broker that coordinates a group, -1 while that changes."""
         described = self._admin.describe_consumer_groups([group], request_timeout=20)
         try:
             return int(described[group].result(timeout=60).coordinator.id)
@@ -85,7 +85,7 @@ def commit(consumer: Consumer, topic: str, offset: int) -> bool:
 
 
 def positions(consumer: Consumer, topic: str) -> list[int]:
-    """Give what is committed everywhere; nothing where the coordinator is away."""
+    """Return what is committed everywhere; nothing where the coordinator is away."""
     asked = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
     try:
         return [each.offset for each in consumer.committed(asked, timeout=20)]

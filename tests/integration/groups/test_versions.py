@@ -137,7 +137,7 @@ def commit(client: RawClient, version: int, group: str, topic: str, offset: int)
 
 
 def fetch(client: RawClient, version: int, group: str, topic: str) -> dict[int, tuple[int, str, int]]:
-    """Give the offset, metadata and error of partitions 0 and 1."""
+    """Return the offset, metadata and error of partitions 0 and 1."""
     if version >= 8:
         of_group = OffsetFetchRequestGroup(
             group_id=group, topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[0, 1])]

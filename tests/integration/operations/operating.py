@@ -65,12 +65,12 @@ class Operator:
         return str(path)
 
     def replicas(self, topic: str) -> dict[int, list[int]]:
-        """Give the replicas of each partition, as the cluster describes them."""
+        """Return the replicas of each partition, as the cluster describes them."""
         (described,) = self.run("topics", "--describe", "--topic", topic)
         return {each["partition"]: each["replicas"] for each in described["partitions"]}
 
     def throttles(self) -> list[str]:
-        """Give every throttle that is set, on brokers and topics."""
+        """Return every throttle that is set, on brokers and topics."""
         described = self.run("configs", "--describe", "--entity-type", "brokers")
         described += self.run("configs", "--describe", "--entity-type", "topics")
         return [
@@ -96,7 +96,7 @@ def check_history(cluster: Cluster, load: Load, replicas: Mapping[int, Sequence[
     for number, brokers in replicas.items():
         place = TopicPartition(load.topic, number)
         for broker in brokers:
-            directory = Path(cluster.broker(broker)["directory"]) / "logs"
+            directory = Path(cluster.broker.broker(broker)["directory"]) / "logs"
             records = ((each.offset, mark_of(each.value)) for each in replica_records(directory, place))
             load.history.read(f"replica {broker}", place, records)
     load.history.check()

@@ -8,7 +8,7 @@ from tests.patience import until
 
 
 def setting(operator: Operator, name: str, *entity: str) -> tuple[str, str] | None:
-    """Give a setting's value and source, as the cluster describes it."""
+    """Return a setting's value and source, as the cluster describes it."""
     (described,) = operator.run("configs", "--describe", *entity, "--all")
     for config in described["configs"]:
         if config["name"] == name:

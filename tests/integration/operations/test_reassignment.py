@@ -15,7 +15,7 @@ FAST = 100_000_000
 
 
 def moving(operator: Operator, topic: str) -> set[int]:
-    """Give the partitions of a topic that are being moved."""
+    """Return the partitions of a topic that are being moved."""
     found = operator.run("reassign-partitions", "--list")
     return {each["partition"] for each in found if each["topic"] == topic}
 

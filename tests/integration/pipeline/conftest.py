@@ -22,7 +22,7 @@ JOB_TIMEOUT_S = 300.0
 
 
 def fetched_jars() -> list[Path]:
-    """Give the jars of all that is tested, fetched where they are not there yet."""
+    """Return the jars of all that is tested, fetched where they are not there yet."""
     return require_jars(
         [KAFKA, DELTA, AVRO],
         given=None,
@@ -129,7 +129,7 @@ def send(
 
 
 def receive(bootstrap: str, topic: str, partitions: int, **settings: Any) -> list[Any]:
-    """Give all messages that a topic holds."""
+    """Return all messages that a topic holds."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap, "group.id": "pipeline-tests", "enable.auto.commit": False,

@@ -94,7 +94,7 @@ def test_driver_killed(spark, frail, topic, said, tmp_path) -> None:
 
 
 def alive_workers(port: int) -> int:
-    """Give how many workers a master counts; none while it does not answer yet."""
+    """Return how many workers a master counts; none while it does not answer yet."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/", timeout=60) as answer:
             return int(json.load(answer)["aliveworkers"])

@@ -28,7 +28,7 @@ SERVED = sorted(name.replace("_", ".") for name in typing.get_type_hints(ServedV
 
 @cache
 def read() -> frozenset[str]:
-    """Give the attributes of configurations that the source reads, and the names it asks for by text."""
+    """Return the attributes of configurations that the source reads, and the names it asks for by text."""
     found: set[str] = set()
     for folder in ("cluster", "storage"):
         for path in (ROOT / folder).rglob("*.py"):

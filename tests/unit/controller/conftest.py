@@ -234,7 +234,7 @@ class Cluster:
         return leadership
 
     async def lead(self, topic: str, partition: int = 0) -> tuple[int, list[int], int]:
-        """Give leader, ISR and leader epoch as ZooKeeper has them."""
+        """Return leader, ISR and leader epoch as ZooKeeper has them."""
         leadership = await self.state(topic, partition)
         return leadership.leader, list(leadership.isr), leadership.leader_epoch
 

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from cluster.controller.controller import KraftControllerError
-from cluster.controller.probes import register_probes
+from cluster.controller.gauges import register_probes
 from cluster.controller.state_changes import StateChange
 from cluster.metrics.catalogue import BrokerMetrics
 from cluster.zookeeper.client import SetData

@@ -15,8 +15,7 @@ from cluster.coordinator.hosted_groups import HostedGroup, HostedGroups, HostedP
 from cluster.coordinator.offset_bytes import CommittedOffset
 from cluster.coordinator.offset_commits import OffsetCommits
 from cluster.coordinator.offsets_log import CONSUMER_OFFSETS, OffsetsLog, Writer
-from cluster.replication.delayed_produce import ProduceResult
-from cluster.replication.timing_wheel import Timer
+from cluster.replication.leader.delayed_produce import ProduceResult
 from cluster.statemachines.group_effects import JoinAnswer, SyncAnswer
 from cluster.statemachines.group_join import Join
 from storage.disk import RealDisk
@@ -24,6 +23,7 @@ from storage.errors import LogError
 from storage.log import Log
 from storage.log_config import LogConfig
 from storage.store import LogStore
+from timing.timing_wheel import Timer
 from wire.errors import ApiError, Error
 from wire.types import (
     Generation,
@@ -178,7 +178,7 @@ class Shell:
         return outcomes
 
     def position(self, partition: int = 0, topic: str = "orders", group_id: str = "g", stable: bool = False):
-        """Give what a client that asks for one partition is told: an offset, an error, or None."""
+        """Return what a client that asks for one partition is told: an offset, an error, or None."""
         at = TopicPartition(topic, partition)
         error, found = self.offsets.committed(group_id, [at], require_stable=stable)
         if error is not Error.NONE:

@@ -61,7 +61,7 @@ def state(groups: int, offsets: int) -> StoredPartition:
 
 
 def contents(stored: StoredPartition) -> dict[str, object]:
-    """Give what a state says of groups, without what is on its way to the log."""
+    """Return what a state says of groups, without what is on its way to the log."""
     return {
         name: (group.value, group.offsets.kept, group.offsets.held)
         for name, group in stored.groups.items()
@@ -129,7 +129,7 @@ async def with_snapshot(broker: Broker, offsets: int = 200) -> Path:
 
 
 async def begun_at(broker: Broker) -> Offset:
-    """Give the offset from which the log is read after a restart; its start where no snapshot is good."""
+    """Return the offset from which the log is read after a restart; its start where no snapshot is good."""
     snapshots = group_snapshots.GroupSnapshots(broker.shell.clock, broker._offload)
     return (await snapshots.begin(broker.replicas.log)).next_offset
 

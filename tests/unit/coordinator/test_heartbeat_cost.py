@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 import trio
 
-from cluster.replication import timing_wheel
 from cluster.statemachines.group import GroupState, Member
 from tests.unit.coordinator.in_memory import run_shell
+from timing import timing_wheel
 from wire.errors import Error
 from wire.types import Generation
 

@@ -6,11 +6,11 @@ import pytest
 import trio
 import trio.testing
 
+from cluster.broker.live_configuration import LiveConfiguration
 from cluster.configuration.broker_config import BrokerConfig, ConfigSource
 from cluster.configuration.catalogue import broker_settings, topic_settings
 from cluster.handlers import alter_configs, describe_configs, incremental_alter_configs
 from cluster.handlers.config_resources import ResourceType
-from cluster.live_configuration import LiveConfiguration
 from cluster.network.connection_limits import ConnectionLimits
 from cluster.zookeeper.broker_store import BrokerStore
 from cluster.zookeeper.config_changes import ConfigChanges
@@ -227,7 +227,7 @@ def test_alter_configs_replaces_everything():
 def test_levels_of_loggers_are_a_configuration():
     @in_broker
     async def _(broker):
-        name = "cluster.live_configuration"
+        name = "cluster.broker.live_configuration"
         assert (await describe(broker, LOGGER, "1"))[name].value
         assert await incrementally(broker, LOGGER, "1", (name, SET, "DEBUG")) is Error.NONE
         assert (await describe(broker, LOGGER, "1"))[name].value == "DEBUG"

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from cluster.configuration.properties import read_properties
-from ottla.commands.broker_files import broker_properties, write_properties
-from ottla.commands.cluster_directory import BrokerRecord, ClusterDirectory, ClusterState
-from ottla.commands.failure import CommandError
-from ottla.commands.up import parse_overrides
+from ottla.commands.local.broker_files import broker_properties, write_properties
+from ottla.commands.local.cluster_directory import BrokerRecord, ClusterDirectory, ClusterState
+from ottla.commands.local.up import parse_overrides
+from ottla.commands.terminal.failure import CommandError
 from ottla.processes import is_running
 
 

@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from ottla.commands.diagnosis import Doctor
+from ottla.commands.diagnosis.connection_checks import Doctor
 from ottla.connection import ConnectError
 from wire.errors import Error, RemoteProtocolError
 from wire.messages.describe_configs import (

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from ottla.admin import ConnectError, LogDirectory, ReplicaOnDisk
-from ottla.commands.directory_moves import (
+from ottla.commands.reassignment.directory_moves import (
     MoveState,
     Place,
     Replica,
@@ -16,8 +16,8 @@ from ottla.commands.directory_moves import (
     cancel_directories,
     follow_directories,
 )
-from ottla.commands.failure import CommandError
-from ottla.commands.reassignment_file import read_directories
+from ottla.commands.reassignment.plan_file import read_directories
+from ottla.commands.terminal.failure import CommandError
 from wire.errors import ApiError, Error
 from wire.types import TopicPartition
 

@@ -8,10 +8,9 @@ import trio
 from click.testing import CliRunner
 
 from ottla.admin import ApiError, FoundOffset
-from ottla.commands.failure import CommandError
-from ottla.commands.group_report import assignment_text
-from ottla.commands.groups import command
-from ottla.commands.offset_resets import (
+from ottla.commands.groups.group_report import assignment_text
+from ottla.commands.groups.groups import command
+from ottla.commands.groups.offset_resets import (
     PlannedOffset,
     Reset,
     parse_datetime,
@@ -20,6 +19,7 @@ from ottla.commands.offset_resets import (
     read_offsets_file,
     write_offsets,
 )
+from ottla.commands.terminal.failure import CommandError
 from wire.errors import Error
 from wire.types import LeaderEpoch, Offset, TopicPartition, WallMs
 

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from ottla.commands.configs import parse_settings
-from ottla.commands.delete_records import read_offsets
-from ottla.commands.failure import CommandError
-from ottla.commands.get_offsets import parse_rules, parse_time
-from ottla.commands.log_dirs import parse_broker_ids, size_text
-from ottla.commands.zookeeper_shell import readable
+from ottla.commands.configs.configs import parse_settings
+from ottla.commands.inspection.log_dirs import parse_broker_ids, size_text
+from ottla.commands.inspection.zookeeper_shell import readable
+from ottla.commands.terminal.failure import CommandError
+from ottla.commands.topics.delete_records import read_offsets
+from ottla.commands.topics.get_offsets import parse_rules, parse_time
 from wire.types import TopicPartition
 
 

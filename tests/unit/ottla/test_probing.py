@@ -5,8 +5,8 @@ import trio
 import trio.testing
 
 from ottla.admin import ApiError
-from ottla.commands.probe_client import Found
-from ottla.commands.probing import Latencies, Probe
+from ottla.commands.diagnosis.probe_client import Found
+from ottla.commands.diagnosis.probe_loop import Latencies, Probe
 from wire.errors import Error
 from wire.types import Offset, WallMs
 

@@ -18,12 +18,10 @@ from ottla.admin import (
     ReplicaOnDisk,
 )
 from ottla.admin.descriptions import ConfigResource, ResourceKind
-from ottla.commands.failure import CommandError
-from ottla.commands.reassign_partitions import command
-from ottla.commands.reassignment_file import as_text, read_targets, read_topics_to_move
-from ottla.commands.reassignment_keeper import clear_rates_of_ended_moves, keep
-from ottla.commands.reassignment_progress import RateMeter, duration_text, follow
-from ottla.commands.reassignment_throttle import (
+from ottla.commands.reassignment.plan_file import as_text, read_targets, read_topics_to_move
+from ottla.commands.reassignment.progress import RateMeter, duration_text, follow
+from ottla.commands.reassignment.reassign_partitions import command
+from ottla.commands.reassignment.throttle import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
@@ -33,6 +31,8 @@ from ottla.commands.reassignment_throttle import (
     set_throttle,
     throttle_of,
 )
+from ottla.commands.reassignment.throttle_keeper import clear_rates_of_ended_moves, keep
+from ottla.commands.terminal.failure import CommandError
 from wire.errors import Error
 from wire.types import TopicPartition
 

@@ -7,8 +7,8 @@ import zstandard
 from click.testing import CliRunner
 
 from cluster.journal.frames import MAGIC, encode_frame
-from ottla.commands.failure import CommandError
-from ottla.commands.state_changes import JournalReader, command, line_of, parse_time
+from ottla.commands.inspection.state_changes import JournalReader, command, line_of, parse_time
+from ottla.commands.terminal.failure import CommandError
 
 
 def journal(*events):

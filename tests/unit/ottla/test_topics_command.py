@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from ottla.commands.topics import command, matching, parse_configs, parse_replica_assignment
+from ottla.commands.topics.topics import command, matching, parse_configs, parse_replica_assignment
 
 SERVER = ["--bootstrap-server", "127.0.0.1:1"]
 

@@ -7,11 +7,11 @@ import pytest
 from rich.console import Console
 
 from ottla.admin import PartitionDescription, Reassignment
-from ottla.commands.cluster_directory import BrokerRecord, ClusterState
-from ottla.commands.cluster_tables import render
-from ottla.commands.cluster_view import ClusterView, PartitionView
-from ottla.commands.health import BrokerStatus
-from ottla.commands.topic_report import ReportedPartition
+from ottla.commands.local.cluster_directory import BrokerRecord, ClusterState
+from ottla.commands.local.cluster_tables import render
+from ottla.commands.local.cluster_view import ClusterView, PartitionView
+from ottla.commands.local.health import BrokerStatus
+from ottla.commands.topics.topic_report import ReportedPartition
 
 RUNNING = {"state": "running", "controller_id": 1, "live_brokers": [0, 1]}
 

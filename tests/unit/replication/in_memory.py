@@ -11,16 +11,16 @@ from cluster.handlers import fetch as fetch_handler
 from cluster.handlers import list_offsets as list_offsets_handler
 from cluster.metrics.catalogue import BrokerMetrics
 from cluster.network.endpoints import Endpoint
-from cluster.replication.delayed_produce import ProduceResults
+from cluster.replication.leader.delayed_produce import ProduceResults
 from cluster.replication.metadata_cache import MetadataCache
-from cluster.replication.partition import Partition
+from cluster.replication.partition.partition import Partition
 from cluster.replication.replicas import ReplicaMeans, Replicas
-from cluster.replication.timing_wheel import Timer, TimerEntry
 from cluster.statemachines.leadership import PartitionLeadership
 from simulation.disk import SimulatedDisk
 from storage.log_config import LogConfig
 from storage.log_read import read_range
 from storage.store import LogStore
+from timing.timing_wheel import Timer, TimerEntry
 from wire.errors import Error
 from wire.file_range import FileRange
 from wire.messages.fetch import (
@@ -265,7 +265,7 @@ class FakeBroker:
 
 
 def batch(count: int = 1, **options: Any) -> memoryview:
-    """Give the records of one produce, as the receive buffer holds them."""
+    """Return the records of one produce, as the receive buffer holds them."""
     records = [Record(Offset(i), WallMs(1_000_000), None, b"value %d" % i, ()) for i in range(count)]
     return memoryview(bytearray(build_batch(records, **options)))
 
@@ -391,13 +391,13 @@ def fetch_request(
 
 
 def partitions_of(call: FakeCall) -> dict[int, PartitionData]:
-    """Give the partitions of a call's one response."""
+    """Return the partitions of a call's one response."""
     (response,) = call.responses
     return {one.partition_index: one for topic in response.responses for one in topic.partitions}
 
 
 def as_received(response: FetchResponse) -> FetchResponse:
-    """Give a response as its receiver sees it: file ranges have become bytes."""
+    """Return a response as its receiver sees it: file ranges have become bytes."""
     return FetchResponse(
         error_code=response.error_code,
         session_id=response.session_id,
@@ -458,5 +458,5 @@ class LoopbackChannel:
 
 
 def batch_at(timestamp: int) -> memoryview:
-    """Give one record of a time."""
+    """Return one record of a time."""
     return memoryview(bytearray(build_batch([Record(Offset(0), WallMs(timestamp), None, b"v", ())])))

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from cluster.replication.fetch_state import truncation_offset
+from cluster.replication.follower.fetch_state import truncation_offset
 from tests.unit.replication.in_memory import partitions_of
 from wire.errors import Error
 from wire.types import LeaderEpoch, Offset

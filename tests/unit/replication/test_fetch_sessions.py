@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import pytest
 
-from cluster.replication.fetch_session import next_epoch
-from cluster.replication.fetch_session_cache import EVICTION_S, FetchSessionCache
+from cluster.replication.leader.fetch_session import next_epoch
+from cluster.replication.leader.fetch_session_cache import EVICTION_S, FetchSessionCache
 from tests.unit.replication.in_memory import fetch_request, partitions_of
 from wire.errors import ApiError, Error
 from wire.types import MonotonicSeconds, TopicPartition

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from cluster.replication.partition import Partition
+from cluster.replication.partition.partition import Partition
 from storage.log import Log
 from storage.log_config import LogConfig
 from tests.unit.replication.in_memory import P0, FakeBroker, batch
@@ -55,7 +55,7 @@ def change(log: Log, operation: str, number: int, epoch: int) -> None:
 
 
 def state(log: Log) -> tuple[object, ...]:
-    """Give what a log holds, and what is known of it."""
+    """Return what a log holds, and what is known of it."""
     offsets = log.log_start_offset, log.high_watermark, log.log_end_offset
     return *offsets, log.leader_epochs.entries(), dict(log.producer_state.active()), read_all(log)
 

@@ -3,8 +3,8 @@
 import pytest
 
 from cluster.handlers import produce
-from cluster.replication.fetch_session import FetchParams
-from cluster.replication.replica_selector import RACK_AWARE, replica_selector
+from cluster.replication.leader.fetch_session import FetchParams
+from cluster.replication.leader.replica_selector import RACK_AWARE, replica_selector
 from storage.log import AppendOrigin
 from tests.unit.replication.in_memory import P0, TOPIC, FakeCall, batch, fetch_request, partitions_of
 from wire.errors import Error

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cluster.replication.refused_batches import RefusedBatches
+from cluster.replication.leader.refused_batches import RefusedBatches
 from tests.unit.replication.in_memory import P0, batch
 from wire.errors import Error
 from wire.types import TopicPartition
@@ -16,7 +16,7 @@ class IdempotentProducer:
         self.producer_id = producer_id
 
     def send(self, sequence, *, epoch=0, acks=1, key=P0):
-        """Give the error and the offset that a batch is answered with."""
+        """Return the error and the offset that a batch is answered with."""
         records = batch(1, producer_id=self.producer_id, producer_epoch=epoch, base_sequence=sequence)
         answers = []
         self.broker.replicas.append([(key, records)], acks, 1000, answers.append)

@@ -7,7 +7,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from cluster.replication.partition import Partition
+from cluster.replication.partition.partition import Partition
 from simulation.disk import SimulatedDisk
 from storage.log_config import LogConfig
 from tests.unit.replication.in_memory import (

@@ -6,8 +6,8 @@ import pytest
 import trio
 import trio.testing
 
-from cluster.replication.role_changes import KraftControllerError
-from cluster.replication.upkeep import AllDirectoriesFailedError
+from cluster.replication.periodic_tasks import AllDirectoriesFailedError
+from cluster.replication.roles.controller_requests import KraftControllerError
 from storage.log_config import LogConfig
 from storage.store import LogStore
 from tests.unit.replication.in_memory import (

@@ -5,7 +5,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.replication.timing_wheel import SPANS_MS, Timer, TimerEntry, TimingWheel
+from timing.timing_wheel import SPANS_MS, Timer, TimerEntry, TimingWheel
 
 
 class Note(TimerEntry):

@@ -25,7 +25,7 @@ CHANGED = (("range", b"other"), ("sticky", b"sub"))
 
 
 def answer_to(group: Group, asked) -> Error | None:
-    """Give what a JoinGroup is told at once; None where it is parked."""
+    """Return what a JoinGroup is told at once; None where it is parked."""
     return answers(join(group, asked)).get(asked.token, PARKED)
 
 

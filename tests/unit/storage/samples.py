@@ -142,12 +142,12 @@ def read_all(log: Log, *, max_bytes: int = 4096) -> list[bytes]:
 
 
 def headers(log: Log) -> list[BatchHeader]:
-    """Give the headers of every batch of a log."""
+    """Return the headers of every batch of a log."""
     return [read_header(data) for data in read_all(log)]
 
 
 def values(log: Log) -> list[tuple[int, bytes | None]]:
-    """Give offset and value of every record of a log."""
+    """Return offset and value of every record of a log."""
     found = []
     for data in read_all(log):
         header = read_header(data)

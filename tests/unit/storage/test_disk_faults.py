@@ -157,7 +157,7 @@ def live_until_a_fault(life: Life) -> bool:
 
 
 def counted() -> tuple[int, int]:
-    """Give how many changes and reads a whole life makes."""
+    """Return how many changes and reads a whole life makes."""
     life = Life(fresh())
     before = life.disk.changes
     assert not live_until_a_fault(life)
@@ -230,7 +230,7 @@ def test_nothing_is_tried_again_on_a_disk_that_failed_once() -> None:
 
 
 def uses(store: LogStore, home: LogDirectory, clock: TestClock) -> list[Callable[[], object]]:
-    """Give what a broker goes on doing with a store one of whose directories has failed."""
+    """Return what a broker goes on doing with a store one of whose directories has failed."""
     logs = [log for log in store.all_logs() if log.home is home]
     return [
         *(log.flush for log in logs),

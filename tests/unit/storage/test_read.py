@@ -25,7 +25,7 @@ def make(batches: int = 10, config: LogConfig | None = None) -> Log:
 def fetch(
     log: Log, offset: int, max_bytes: int = 1 << 20, bound: int | None = None, *, whole: bool = False
 ) -> list[int]:
-    """Give the base offsets of the batches that a fetch is given, the last one with a minus if it is cut."""
+    """Return the base offsets of the batches that a fetch is given, the last one with a minus if it is cut."""
     upper = log.log_end_offset if bound is None else Offset(bound)
     read = log.read(Offset(offset), max_bytes, upper_bound=upper, min_one_batch=whole)
     if read.file_range is None:

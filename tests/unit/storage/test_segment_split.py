@@ -18,7 +18,7 @@ def at(offset: int) -> bytes:
 
 
 def disk_with(segments: dict[int, list[int]]) -> SimulatedDisk:
-    """Give a disk with a log of these segments, each of a batch at these offsets, as a crash left it."""
+    """Return a disk with a log of these segments, each of a batch at these offsets, as a crash left it."""
     disk = simulated()
     disk.make_directory(DIRECTORY)
     for base, offsets in segments.items():

@@ -1,0 +1,356 @@
+"""The composition root: a configuration in, a running broker out.
+
+A broker starts in this order, each step failing with one message of its own (`stop_reasons`): settings,
+ZooKeeper, cluster id and dynamic settings, log directories (locked, recovered, their identity checked),
+listeners bound, registration; only then does it serve. It stops in the reverse order: leaders given away,
+requests answered, logs closed, the session closed.
+
+Everything long-lived is a named task of one nursery. A task that dies of a bug takes the broker down with a
+traceback; the logs are then left as a crash leaves them.
+"""
+
+import base64
+import logging
+import os
+import sys
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from cluster.broker.addresses import addresses_of
+from cluster.broker.assembly import Means, Parts, assemble, describe_partitions, registration_of
+from cluster.broker.controlled_shutdown import Departure
+from cluster.broker.environment import Environment
+from cluster.broker.exit_codes import BrokerStopError, ExitCode
+from cluster.broker.gauges import add_probes
+from cluster.broker.live_configuration import LiveConfiguration
+from cluster.broker.management import StateChanges, management_methods
+from cluster.broker.registration import Membership
+from cluster.broker.state_change_publisher import StateFeed
+from cluster.coordinator.offsets_log import CONSUMER_OFFSETS
+from cluster.journal.writer import StateJournal
+from cluster.metrics.catalogue import BrokerMetrics
+from cluster.network.connection_limits import ConnectionLimits
+from cluster.network.management import ManagementServer
+from cluster.zookeeper.broker_store import BrokerStore
+from cluster.zookeeper.config_changes import ConfigChanges
+from storage.loading import LoadProgress
+from storage.meta_properties import read_meta_properties
+from storage.store import LogStore
+from wire.types import BrokerId
+
+if TYPE_CHECKING:
+    from cluster.broker.addresses import Addresses
+    from cluster.configuration.broker_config import BrokerConfig
+    from cluster.zookeeper.guardian import GuardianLink
+    from storage.log_config import LogConfig
+
+logger = logging.getLogger(__name__)
+
+ANSWER_GRACE_S: Final = 1.0
+"""How long requests that were begun may take to be answered when the broker leaves."""
+TELLING_GRACE_S: Final = 1.0
+"""How long a leaving controller waits for the brokers to hear who leads what now."""
+MANAGEMENT_SOCKET: Final = "management.sock"
+
+
+class State(Enum):
+    """What a broker is doing; the value is what the management socket tells."""
+
+    STARTING = "starting"
+    RECOVERING = "recovering"  # opening its logs, and checking those that were not closed cleanly
+    RUNNING = "running"
+    STOPPING = "stopping"
+
+
+class Broker:
+    """One broker, from its start to its end.
+
+    Args:
+        config: What it goes by.
+        around: The world that it lives in.
+        link: To the guardian that watches over its process, if there is one.
+
+    Attributes:
+        config: What it goes by.
+        metrics: What it counts.
+        changes: What happens to it.
+        ready: Set when it serves.
+        state: What it is doing.
+    """
+
+    def __init__(
+        self, config: "BrokerConfig", around: Environment, link: "GuardianLink | None" = None
+    ) -> None:
+        self.config = config
+        self.metrics = BrokerMetrics()
+        self.changes = StateChanges()
+        self.ready = trio.Event()
+        self.state = State.STARTING
+        self._link = link
+        self._around = around
+        self._addresses: Addresses = addresses_of(config)
+        self._stopping = trio.Event()
+        self._starting_scope = trio.CancelScope()
+        self._leaving_scope = trio.CancelScope()
+        self._locked = trio.Event()
+        self._zookeeper = around.open_session(config)
+        self._store = BrokerStore(self._zookeeper)
+        self._live = LiveConfiguration(
+            config, self._store, ConfigChanges(self._zookeeper, around.clock.wall_ms)
+        )
+        self._membership: Membership | None = None
+        self._logs: LogStore | None = None
+        self._parts: Parts | None = None
+        self._load_progress: LoadProgress | None = None
+        self._metrics_port: int | None = None
+        self._loop: trio.lowlevel.TrioToken | None = None
+
+    async def run(self) -> None:
+        """Start, serve until told to stop, and leave in good order.
+
+        Cancelled or failing, it leaves as a crash would: the next start recovers the logs.
+        """
+        self._loop = trio.lowlevel.current_trio_token()
+        async with trio.open_nursery() as outer:
+            await outer.start(self._zookeeper.run)
+            async with trio.open_nursery() as service:
+                with self._starting_scope:
+                    await self._start(service)
+                    await self._stopping.wait()
+                await self._leave()
+                service.cancel_scope.cancel()
+            await self._close_logs()
+            outer.cancel_scope.cancel()
+        if self._membership is not None:
+            self._membership.left()
+        logger.info("the broker has stopped")
+
+    def stop(self) -> None:
+        """Have the broker leave in good order; asked again while it gives its leaders away, it hurries."""
+        if self.state is State.STOPPING:
+            self._leaving_scope.cancel()
+        elif self.state is State.RUNNING:
+            self._stopping.set()
+        else:
+            self._starting_scope.cancel()
+
+    # Starting
+
+    async def _start(self, service: trio.Nursery) -> None:
+        await self._store.create_persistent_paths()
+        cluster_id = await self._store.cluster_id(_new_cluster_id(self._around.random))
+        await self._settle_broker_id()
+        configs = await self._live.load()
+        broker_id = self.config.broker_id
+        self._set_state(State.RECOVERING)
+        service.start_soon(self._serve_management, name="management socket")
+        logs = await self._open_logs(cluster_id, configs)
+        self._live.attach(logs)
+        self._set_state(State.STARTING)
+        directory = Path(logs.directories[0].path) if self._around.has_files else None
+        if directory is not None:
+            clock, offload = self._around.clock, self._around.offload
+            self.changes.journal = StateJournal(directory, broker_id, clock.wall_ms, offload)
+            service.start_soon(self.changes.journal.run, name="state-change journal")
+        membership = self._membership = Membership(
+            self._zookeeper, self._store, directory, self._link, self._around.clock
+        )
+        limits = ConnectionLimits(self.config, self._around.offload_abandoned)
+        await limits.resolve()
+        parts = self._parts = assemble(
+            Means(
+                config=self.config,
+                addresses=self._addresses,
+                cluster_id=cluster_id,
+                zookeeper=self._zookeeper,
+                store=self._store,
+                logs=logs,
+                membership=membership,
+                connection_limits=limits,
+                metrics=self.metrics,
+                around=self._around,
+                nursery=service,
+                feed=StateFeed(self.changes),
+            )
+        )
+        add_probes(self.metrics, parts)
+        self._live.on_unclean_election = parts.context.controller.unclean_election_enabled
+        parts.listeners.bind()
+        self._addresses = self._addresses.with_bound_ports(parts.listeners.bound_port)
+        parts.context.endpoints = {each.listener_name: each for each in self._addresses.advertised}
+        if self.config.ottla_session_reattach:
+            await membership.close_former_session(self.config.zookeeper_connect)
+        service.start_soon(parts.timer.run, name="timer")
+        groups = await self._store.read_topic(CONSUMER_OFFSETS)
+        parts.context.groups.found(None if groups is None else len(groups[0].partitions))
+        service.start_soon(parts.context.replicas.run, name="replicas")
+        service.start_soon(parts.context.groups.run, name="groups")
+        await self._serve_metrics(service)
+        # Until it has its own epoch, it could not tell what a controller has meant for its former life.
+        await membership.join(registration_of(self.config, self._addresses, self._around.clock.wall_ms()))
+        await service.start(parts.listeners.serve, name="listeners")
+        await service.start(parts.context.controller.run, name="controller")
+        service.start_soon(membership.keep, name="registration")
+        service.start_soon(self._follow_configuration, membership, name="configuration changes")
+        self._set_state(State.RUNNING)
+        self.ready.set()
+        logger.info(
+            "broker %d serves %s", broker_id, ", ".join(str(each) for each in self._addresses.advertised)
+        )
+
+    async def _open_logs(self, cluster_id: str, configs: "dict[str, LogConfig]") -> LogStore:
+        """Lock, recover and check the log directories."""
+        # Recovery can be long: a broker that is told to stop meanwhile does it again at its next start.
+        logs = self._logs = await self._around.offload_abandoned(
+            partial(
+                LogStore.open,
+                self.config.log_directories,
+                self.config.log_config_defaults(),
+                configs,
+                self._around.clock,
+                self._around.disk,
+                progress=self._loading,
+                recovery_threads=self.config.num_recovery_threads_per_data_dir,
+                producer_expiration_ms=self.config.producer_id_expiration_ms,
+            )
+        )
+        self._locked.set()
+        logs.check_identity(cluster_id, self.config.broker_id)
+        logs.write_identity(cluster_id, self.config.broker_id)
+        return logs
+
+    async def _settle_broker_id(self) -> None:
+        """Take the id that is configured, else the one this broker was given before, else a new one."""
+        if self.config.broker_id >= 0:
+            return
+        for directory in self.config.log_directories:
+            try:
+                properties = read_meta_properties(self._around.disk, str(directory))
+            except OSError:
+                continue  # opening the directory says what is wrong with it
+            if properties is not None and properties.broker_id is not None:
+                self.config.assign_broker_id(properties.broker_id)
+                return
+        number = await self._store.generate_broker_id()
+        self.config.assign_broker_id(BrokerId(self.config.reserved_broker_max_id + number))
+        logger.info("this broker gets the id %d", self.config.broker_id)
+
+    def _loading(self, progress: LoadProgress) -> None:
+        """Take a report of recovery; called from its threads, with the directories locked."""
+        self._load_progress = progress
+        if self._loop is not None:
+            self._loop.run_sync_soon(self._locked.set, idempotent=True)
+
+    async def _serve_management(self) -> None:
+        """Serve the management socket, once the lock says that no other broker serves on it."""
+        path = self.config.ottla_management_socket
+        if path == "" or not self._around.has_files:
+            return
+        await self._locked.wait()
+        directory = self.config.log_directories[0]
+        socket = directory / MANAGEMENT_SOCKET if path is None else Path(path)
+        await ManagementServer(socket, management_methods(self)).serve()
+
+    async def _serve_metrics(self, service: trio.Nursery) -> None:
+        """Open the metrics endpoint where one is asked for."""
+        port = self.config.ottla_metrics_port
+        if port < 0:
+            return
+        from cluster.metrics.exposition import MetricsEndpoint  # what it imports costs start-up time
+
+        endpoint = MetricsEndpoint(
+            self.metrics.registry, self._addresses.bound[0].host, port, is_ready=self.ready.is_set
+        )
+        try:
+            await service.start(endpoint.serve)
+        except OSError as error:
+            raise BrokerStopError(ExitCode.PORT, f"ottla.metrics.port={port}: {error.strerror}") from error
+        self._metrics_port = endpoint.port
+        logger.info("metrics are read from port %d", endpoint.port)
+
+    async def _follow_configuration(self, membership: Membership) -> None:
+        while True:
+            await membership.wait_member()
+            await self._live.follow()
+            await trio.lowlevel.checkpoint()
+
+    # Stopping
+
+    async def _leave(self) -> None:
+        """Return the leaders away, answer what was begun, and stop."""
+        parts = self._parts
+        serving = self.state is State.RUNNING
+        self._set_state(State.STOPPING)
+        if parts is None:
+            return
+        if serving:
+            with self._leaving_scope:
+                await Departure(parts.context, self._addresses.inter_broker, parts.connect).depart()
+                await parts.context.groups.stop()
+            with trio.move_on_after(TELLING_GRACE_S):
+                await parts.context.controller.wait_told()
+            if self._zookeeper.session_is_live(self._around.clock.monotonic()):
+                with trio.move_on_after(self.config.zookeeper_session_timeout_ms / 1000):
+                    await parts.context.controller.resign()
+        await parts.listeners.stop(ANSWER_GRACE_S)
+
+    async def _close_logs(self) -> None:
+        logs, membership = self._logs, self._membership
+        if logs is None or membership is None:
+            return
+        await self._around.offload(partial(logs.close, clean=True, broker_epoch=membership.epoch))
+
+    # Telling
+
+    def describe(self, *, partitions: bool = True) -> dict[str, Any]:
+        """Describe the broker: a fresh value of plain types."""
+        description: dict[str, Any] = {
+            "broker_id": self.config.broker_id,
+            "state": self.state.value,
+            "pid": os.getpid(),
+            "python": sys.version.split()[0],
+            "metrics_port": self._metrics_port,
+            "listeners": [str(each) for each in self._addresses.advertised],
+            "zookeeper": {
+                "connect": self.config.zookeeper_connect,
+                "session_id": f"0x{self._zookeeper.session_id & 0xFFFFFFFFFFFFFFFF:x}",
+                "live": self._zookeeper.session_is_live(self._around.clock.monotonic()),
+            },
+        }
+        if self._load_progress is not None:
+            description["recovery"] = self._load_progress._asdict()
+        if self._parts is not None:
+            context = self._parts.context
+            snapshot = context.metadata.snapshot
+            description |= {
+                "cluster_id": context.cluster_id,
+                "broker_epoch": context.broker_epoch,
+                "controller_id": snapshot.controller_id,
+                "live_brokers": sorted(snapshot.brokers),
+                "metadata_epoch": snapshot.epoch,
+                "controller": context.controller.describe(),
+                "groups": context.groups.describe(),
+                "cleaner": context.replicas.compaction.describe(),
+                "connections": sum(1 for _ in self._parts.listeners.connections),
+            }
+            if partitions:
+                description["partitions"] = self.describe_partitions()
+        return description
+
+    def describe_partitions(self) -> list[dict[str, Any]]:
+        """Describe the replicas that this broker hosts."""
+        return [] if self._parts is None else describe_partitions(self._parts.context.replicas)
+
+    def _set_state(self, state: State) -> None:
+        self.state = state
+        self.changes.publish("state", state=state.value)
+
+
+def _new_cluster_id(random: Random) -> str:
+    """Return a random id in Kafka's form, for a cluster that has none."""
+    return base64.urlsafe_b64encode(random.randbytes(16)).decode().rstrip("=")

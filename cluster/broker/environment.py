@@ -1,0 +1,98 @@
+"""What a broker needs of the world: time, disk, network, ZooKeeper, chance. A simulation brings its own."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from random import Random, SystemRandom
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import trio
+
+from cluster.network.dialling import Dial, dial_tcp
+from cluster.network.listener import Listeners
+from cluster.replication.compaction import CleaningWorker, worker_process
+from cluster.zookeeper.client import ZooKeeper
+from cluster.zookeeper.kazoo_client import KazooZooKeeper
+from storage.disk import Disk, RealDisk
+from timing.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from cluster.configuration.broker_config import BrokerConfig
+    from cluster.zookeeper.session_closer import SessionKey
+
+_T = TypeVar("_T")
+
+
+class Session(ZooKeeper, Protocol):
+    """A ZooKeeper session that its broker keeps up, and that somebody else can close who knows its key."""
+
+    @property
+    def session_key(self) -> "SessionKey":
+        """What it takes to close the session."""
+        ...
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Connect, report that as started, and keep the session until cancelled; then close it."""
+        ...
+
+
+class Offload(Protocol):
+    """Runs something slow beside the loop; in a simulation, at once."""
+
+    def __call__(self, work: Callable[[], _T], /) -> Awaitable[_T]:
+        """Run it, and give what it gives."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The world of one broker.
+
+    Attributes:
+        clock: Wall and monotonic time.
+        disk: Where logs lie.
+        open_session: Makes a session with the ZooKeeper of a configuration; the broker runs it.
+        dial: Connects to other brokers.
+        make_listeners: Makes what clients and brokers come in by; `Listeners`, or what stands for it.
+        offload: Runs slow file operations. Cancelled, it waits for them.
+        offload_abandoned: The same, but cancelled it leaves them to themselves.
+        random: Where assignments of replicas start, and the numbers of fetch sessions.
+        has_files: Whether the disk is the machine's: sockets and session records can be made in its
+            directories.
+        cleaning_worker: Makes what compacts one log, on that disk.
+    """
+
+    clock: Clock
+    disk: Disk
+    open_session: "Callable[[BrokerConfig], Session]"
+    dial: Dial
+    make_listeners: Callable[..., Listeners]
+    offload: Offload
+    offload_abandoned: Offload
+    random: Random
+    has_files: bool = True
+    cleaning_worker: Callable[[], CleaningWorker] = worker_process
+
+
+def real_environment() -> Environment:
+    """Return the machine that this process runs on."""
+    clock = SystemClock()
+
+    def open_session(config: "BrokerConfig") -> Session:
+        return KazooZooKeeper(
+            config.zookeeper_connect,
+            config.zookeeper_session_timeout_ms / 1000,
+            clock.monotonic,
+            connect_timeout_s=config.zookeeper_connection_timeout_ms / 1000,
+        )
+
+    return Environment(
+        clock=clock,
+        disk=RealDisk(),
+        open_session=open_session,
+        dial=dial_tcp,
+        make_listeners=Listeners,
+        offload=trio.to_thread.run_sync,
+        offload_abandoned=partial(trio.to_thread.run_sync, abandon_on_cancel=True),
+        random=SystemRandom(),
+    )

@@ -1,0 +1,144 @@
+"""What a broker's metrics read off its parts when somebody looks: nothing is counted for them."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from cluster.metrics.process_probes import add_process_probes
+from cluster.replication.partition.partition import Partition
+
+if TYPE_CHECKING:
+    from cluster.broker.assembly import Parts
+    from cluster.controller.controller import Controller
+    from cluster.metrics.catalogue import BrokerMetrics
+    from cluster.metrics.registry import Labels
+    from storage.log import Log
+
+
+_CONTROLLER_COUNTS: Final = {
+    "globaltopiccount": "topics",
+    "globalpartitioncount": "partitions",
+    "offlinepartitionscount": "offline_partitions",
+    "preferredreplicaimbalancecount": "preferred_imbalance",
+}
+"""The metrics of the controller, by the count that it keeps."""
+
+
+def add_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
+    """Have the metrics show what the parts of a broker know of themselves."""
+    add_process_probes(metrics.registry)
+    parts.listeners.add_probes(metrics)
+    _add_partition_probes(metrics, parts)
+    _add_log_probes(metrics, parts)
+    _add_cleaner_probes(metrics, parts)
+    _add_group_probes(metrics, parts)
+    controller, zookeeper, clock = parts.context.controller, parts.context.zookeeper, parts.context.clock
+    metrics.probe(
+        "kafka_controller_kafkacontroller_activecontrollercount",
+        lambda: float(controller.is_active),
+    )
+    prefix = "kafka_controller_kafkacontroller_"
+    for name, field in _CONTROLLER_COUNTS.items():
+        metrics.probe(prefix + name, partial(_statistic, controller, field))
+    metrics.probe(
+        "kafka_server_sessionexpirelistener_sessionstate",
+        lambda: float(zookeeper.session_is_live(clock.monotonic())),
+    )
+
+
+def _statistic(controller: "Controller", field: str) -> float:
+    return float(getattr(controller.statistics(), field))
+
+
+def _add_partition_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
+    replicas = parts.context.replicas
+
+    def count(condition: Callable[[Partition], bool]) -> Callable[[], float]:
+        return lambda: float(sum(1 for partition in replicas.hosted if condition(partition)))
+
+    manager = "kafka_server_replicamanager_"
+    metrics.probe(manager + "leadercount", count(lambda partition: partition.is_leader))
+    metrics.probe(manager + "partitioncount", count(lambda _: True))
+    metrics.probe(
+        manager + "underreplicatedpartitions", count(lambda partition: partition.is_under_replicated)
+    )
+    metrics.probe(manager + "underminisrpartitioncount", count(lambda partition: partition.is_under_min_isr))
+    metrics.probe(manager + "offlinereplicacount", lambda: float(len(replicas.hosted.offline)))
+
+    def lags() -> "dict[Labels, float]":
+        return {
+            (f"fetcher-{state.partition.leader_id}", *map(str, partition)): float(state.lag)
+            for fetcher in replicas.fetchers
+            for partition, state in fetcher.states.items()
+            if state.lag is not None
+        }
+
+    metrics.probe("kafka_server_fetcherlagmetrics_consumerlag", lags)
+
+
+def _add_log_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
+    replicas = parts.context.replicas
+
+    def each(value: "Callable[[Log], float]") -> "Callable[[], dict[Labels, float]]":
+        return lambda: {
+            (log.topic_partition.topic, str(log.topic_partition.partition)): value(log)
+            for log in _logs(replicas.hosted)
+        }
+
+    metrics.probe("kafka_log_log_logstartoffset", each(lambda log: float(log.log_start_offset)))
+    metrics.probe("kafka_log_log_logendoffset", each(lambda log: float(log.log_end_offset)))
+    metrics.probe("kafka_log_log_size", each(lambda log: float(log.size_bytes)))
+
+
+def _add_group_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
+    groups = parts.context.groups
+
+    def by_state() -> "dict[Labels, float]":
+        return {(state,): float(count) for state, count in groups.count_by_state().items()}
+
+    manager = "kafka_server_groupmetadatamanager_"
+    metrics.probe(manager + "numgroups", by_state)
+    metrics.probe(manager + "numoffsets", lambda: float(groups.offset_count()))
+
+
+def _add_cleaner_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
+    compaction, clock = parts.context.replicas.compaction, parts.context.clock
+    cleaner = compaction.cleaner
+
+    def recopied() -> float:
+        last = cleaner.last_result
+        # It reads twice what it copies once.
+        return 0.0 if last is None or not last.bytes_read else 200.0 * last.bytes_written / last.bytes_read
+
+    def per_directory(value: "Callable[[Log], float]") -> "Callable[[], dict[Labels, float]]":
+        def sums() -> "dict[Labels, float]":
+            found: dict[Labels, float] = {(path,): 0.0 for path in compaction.directories}
+            for log in compaction.uncleanable_logs():
+                found[log.home.path,] += value(log)
+            return found
+
+        return sums
+
+    prefix = "kafka_log_logcleaner_"
+    metrics.probe(prefix + "cleaner_recopy_percent", recopied)
+    metrics.probe(prefix + "max_clean_time_secs", lambda: compaction.longest_s)
+    metrics.probe(prefix + "max_compaction_delay_secs", lambda: cleaner.max_delay_ms / 1000)
+    metrics.probe(
+        prefix + "cleanings",
+        lambda: {("cleaned",): float(compaction.cleaned), ("failed",): float(compaction.failed)},
+    )
+    metrics.probe(
+        prefix + "uncleanable",
+        lambda: {(topic, str(partition)): 1.0 for topic, partition in cleaner.uncleanable},
+    )
+    manager = "kafka_log_logcleanermanager_"
+    metrics.probe(manager + "max_dirty_percent", lambda: 100 * cleaner.max_dirty_ratio)
+    metrics.probe(
+        manager + "time_since_last_run_ms", lambda: 1000 * (clock.monotonic() - compaction.last_run)
+    )
+    metrics.probe(manager + "uncleanable_partitions_count", per_directory(lambda _: 1.0))
+    metrics.probe(manager + "uncleanable_bytes", per_directory(lambda log: float(log.size_bytes)))
+
+
+def _logs(partitions: Iterable[Partition]) -> "Iterable[Log]":
+    return (partition.log for partition in partitions if partition.log is not None)

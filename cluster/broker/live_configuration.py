@@ -1,0 +1,111 @@
+"""Configuration that changes while the broker runs: read from ZooKeeper at start, and followed from then on."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from cluster.configuration.synonyms import TOPIC_DEFAULTS, synonyms_of
+from cluster.configuration.topic_config import read_topic_config
+from cluster.zookeeper.client import SessionExpiredError
+from cluster.zookeeper.znodes import BROKERS, DEFAULT_ENTITY, TOPICS, MalformedZnodeError
+from storage.log_config import LogConfig
+
+if TYPE_CHECKING:
+    from cluster.configuration.broker_config import BrokerConfig
+    from cluster.zookeeper.broker_store import BrokerStore
+    from cluster.zookeeper.config_changes import ConfigChanges
+    from storage.store import LogStore
+
+logger = logging.getLogger(__name__)
+
+_OF_TOPICS: Final = frozenset(name for default in TOPIC_DEFAULTS.values() for name in synonyms_of(default))
+"""The broker settings that topics without settings of their own go by."""
+
+
+class LiveConfiguration:
+    """The dynamic part of a broker's configuration, and the settings of topics.
+
+    Attributes:
+        on_unclean_election: Told when unclean elections become allowed, for a topic or, by None, for all.
+    """
+
+    def __init__(
+        self,
+        config: "BrokerConfig",
+        store: "BrokerStore",
+        changes: "ConfigChanges",
+    ) -> None:
+        """Make it.
+
+        Args:
+            config: The broker's configuration, which is changed in place.
+            store: Reads what ZooKeeper holds.
+            changes: The notifications of changes.
+        """
+        self.on_unclean_election: Callable[[str | None], None] | None = None
+        self._config = config
+        self._store = store
+        self._changes = changes
+        self._logs: LogStore | None = None
+
+    async def load(self) -> dict[str, LogConfig]:
+        """Read everything; changes from now on are told by `follow`.
+
+        Returns:
+            The log configuration of each topic that has settings of its own.
+        """
+        await self._changes.mark_read()
+        await self._apply_broker()
+        return await self._log_configs(await self._store.read_config_names(TOPICS))
+
+    def attach(self, logs: "LogStore") -> None:
+        """Have changes take effect on logs, now that they are open."""
+        self._logs = logs
+
+    async def follow(self) -> None:
+        """Take over changes until cancelled, or until the session expires: then call it again."""
+        try:
+            await self._changes.follow(self._changed)
+        except SessionExpiredError:
+            logger.info("changes of configuration are followed again when the session is renewed")
+
+    async def _changed(self, entity_path: str) -> None:
+        """Take over the configuration of one entity; `entity_path` is its path below /config."""
+        entity_type, _, name = entity_path.partition("/")
+        try:
+            if entity_type == TOPICS:
+                await self._apply_topic(name)
+            elif entity_type == BROKERS and name in (DEFAULT_ENTITY, str(self._config.broker_id)):
+                await self._apply_broker()
+        except MalformedZnodeError as error:
+            logger.warning("the configuration of %s is left as it was: %s", entity_path, error)
+
+    async def _apply_topic(self, topic: str) -> None:
+        config = (await self._log_configs([topic]))[topic]
+        logger.info("the settings of the topic %s have changed", topic)
+        if self._logs is not None:
+            self._logs.update_topic_config(topic, config)
+        if config.unclean_leader_election_enable and self.on_unclean_election is not None:
+            self.on_unclean_election(topic)
+
+    async def _apply_broker(self) -> None:
+        own, _ = await self._store.read_config(BROKERS, str(self._config.broker_id))
+        default, _ = await self._store.read_config(BROKERS, DEFAULT_ENTITY)
+        changed = self._config.apply_dynamic(own, default)
+        if not changed:
+            return
+        logger.info("settings have changed: %s", ", ".join(sorted(changed)))
+        if self._logs is not None and changed & _OF_TOPICS:
+            self._logs.update_default_config(self._config.log_config_defaults())
+            topics = {log.topic_partition.topic for log in self._logs.all_logs()}
+            for topic, config in (await self._log_configs(sorted(topics))).items():
+                self._logs.update_topic_config(topic, config)
+        allowed = "unclean.leader.election.enable" in changed and self._config.unclean_leader_election_enable
+        if allowed and self.on_unclean_election is not None:
+            self.on_unclean_election(None)
+
+    async def _log_configs(self, topics: Sequence[str]) -> dict[str, LogConfig]:
+        """Return the log configuration of topics: their own settings over the broker's."""
+        own = await self._store.read_configs(TOPICS, topics)
+        defaults = self._config.log_config_defaults()
+        return {topic: read_topic_config(topic, own.get(topic, {}), defaults) for topic in topics}

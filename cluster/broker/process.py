@@ -1,0 +1,71 @@
+"""The process of one broker: signals stop it, and what it ends with tells why."""
+
+import gc
+import logging
+import signal
+import traceback
+from typing import TYPE_CHECKING
+
+import trio
+
+from cluster.broker.broker import Broker
+from cluster.broker.environment import real_environment
+from cluster.broker.exit_codes import ExitCode, stop_reason
+from cluster.broker.process_limits import set_process_limits
+
+if TYPE_CHECKING:
+    from cluster.configuration.broker_config import BrokerConfig
+    from cluster.zookeeper.guardian import GuardianLink
+
+logger = logging.getLogger(__name__)
+
+
+def run(config: "BrokerConfig", link: "GuardianLink | None") -> int:
+    """Run a broker until it is told to stop, by SIGTERM, SIGINT or its management socket, or cannot go on.
+
+    Args:
+        config: What it goes by.
+        link: To the guardian that watches over this process, if there is one.
+
+    Returns:
+        The exit code of the process, one of `ExitCode`; what is wrong has been logged.
+    """
+    try:
+        set_process_limits()
+        trio.run(_run_process, config, link, strict_exception_groups=True)
+    except BaseException as failure:  # noqa: BLE001 - the border of the process: each failure is told and coded
+        reason = stop_reason(failure)
+        if reason is None:
+            traceback.print_exception(failure)
+            logger.critical("the broker stops because of a bug; its logs are recovered when it starts again")
+            return ExitCode.BUG
+        logger.critical("%s", reason)
+        return reason.code
+    return ExitCode.STOPPED
+
+
+async def _run_process(config: "BrokerConfig", link: "GuardianLink | None") -> None:
+    """Run the one broker of a process: signals stop it, and what it has loaded is left out of collections."""
+    broker = Broker(config, real_environment(), link)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(_watch_signals, broker)
+        nursery.start_soon(_freeze_loaded, broker)
+        await broker.run()
+        nursery.cancel_scope.cancel()
+
+
+async def _watch_signals(
+    broker: "Broker", *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        task_status.started()
+        async for number in signals:
+            logger.info("told to stop by %s", signal.Signals(number).name)
+            broker.stop()
+
+
+async def _freeze_loaded(broker: "Broker") -> None:
+    """Take what a broker has loaded out of the garbage collector's sight: it stays, and looking costs time."""
+    await broker.ready.wait()
+    gc.collect()
+    gc.freeze()

@@ -1,0 +1,159 @@
+"""Being a member of the cluster: the registration in ZooKeeper, kept up across expired sessions.
+
+When a session expires, every ephemeral node is gone: the broker registers again, with a new broker epoch,
+as soon as ZooKeeper gives it a new session, and tells those who have something to do about it. Its data
+stays served meanwhile.
+"""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import trio
+
+from cluster.zookeeper.client import SessionEvent, SessionExpiredError
+from cluster.zookeeper.session_record import (
+    close_former_session,
+    erase_session_record,
+    write_session_record,
+)
+from wire.types import NO_BROKER_EPOCH, BrokerEpoch
+
+if TYPE_CHECKING:
+    from cluster.broker.environment import Session
+    from cluster.zookeeper.broker_store import BrokerStore
+    from cluster.zookeeper.guardian import GuardianLink
+    from cluster.zookeeper.session_closer import SessionKey
+    from cluster.zookeeper.znodes import BrokerRegistration
+    from timing.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+
+class Membership:
+    """This broker's registration.
+
+    Attributes:
+        epoch: The epoch of the current registration; the last one's while there is none.
+    """
+
+    def __init__(
+        self,
+        zookeeper: "Session",
+        store: "BrokerStore",
+        directory: Path | None,
+        link: "GuardianLink | None",
+        clock: "Clock",
+    ) -> None:
+        """Make it; `join` registers.
+
+        Args:
+            zookeeper: The session.
+            store: Registers.
+            directory: Where the session is recorded, and its lock held; None records none.
+            link: To the guardian, which closes the session should this process die.
+            clock: Monotonic time.
+        """
+        self.epoch: BrokerEpoch = NO_BROKER_EPOCH
+        self._zookeeper = zookeeper
+        self._store = store
+        self._directory = directory
+        self._link = link
+        self._clock = clock
+        self._registration: BrokerRegistration | None = None
+        self._listeners: list[Callable[[BrokerEpoch], None]] = []
+        self._expired = trio.Event()
+        self._member = trio.Event()
+        zookeeper.subscribe(self._on_session_event)
+
+    @property
+    def is_member(self) -> bool:
+        """Whether this broker is registered, as far as it knows."""
+        return self._member.is_set()
+
+    def on_joined(self, listener: Callable[[BrokerEpoch], None]) -> None:
+        """Have a listener told the new epoch after each registration."""
+        self._listeners.append(listener)
+
+    async def close_former_session(self, hosts: str) -> None:
+        """Close the session that a former life of this broker left behind, so that its node is gone at once.
+
+        Args:
+            hosts: `zookeeper.connect`.
+        """
+        if self._directory is not None:
+            await trio.to_thread.run_sync(close_former_session, self._directory, hosts, self._clock.monotonic)
+
+    async def join(self, registration: "BrokerRegistration") -> None:
+        """Register; listeners are told before it returns.
+
+        Raises:
+            BrokerIdTakenError: another live broker has this id.
+            ZooKeeperError: ZooKeeper cannot be asked.
+        """
+        self._registration = registration
+        await self._register(registration)
+
+    async def keep(self) -> NoReturn:
+        """Register again after each expired session, for ever.
+
+        Raises:
+            BrokerIdTakenError: another live broker took this id meanwhile.
+        """
+        while True:
+            await self._expired.wait()
+            self._expired = trio.Event()
+            registration = self._registration
+            if registration is None:
+                continue
+            try:
+                await self._register(registration)
+            except SessionExpiredError:
+                self._expired.set()  # this one expired too
+
+    async def wait_member(self) -> None:
+        """Wait until this broker is registered; returns at once where it is."""
+        await self._member.wait()
+
+    def left(self) -> None:
+        """Note that the session was closed in good order: nobody has to close it any more."""
+        if self._directory is not None:
+            erase_session_record(self._directory)
+        if self._link is not None:
+            self._link.announce_closed()
+
+    async def _register(self, registration: "BrokerRegistration") -> None:
+        # Who closes the session should this process die has to know it before it owns the broker's node.
+        await self._zookeeper.renew_session()
+        key = self._zookeeper.session_key
+        if self._link is not None:
+            self._link.announce_session(key)
+        self._record(key)
+        self.epoch = await self._store.register(registration)
+        logger.info("broker %d is registered with epoch %d", registration.broker_id, self.epoch)
+        self._member.set()
+        for listener in self._listeners:
+            listener(self.epoch)
+
+    def _record(self, key: "SessionKey") -> None:
+        if self._directory is None:
+            return
+        try:
+            write_session_record(self._directory, key)
+        except OSError as error:
+            logger.warning("the session is not recorded, and must time out should we die: %s", error)
+
+    def _on_session_event(self, event: SessionEvent) -> None:
+        match event:
+            case SessionEvent.EXPIRED:
+                logger.warning("the ZooKeeper session has expired: registering again")
+                if self._member.is_set():
+                    self._member = trio.Event()
+                self._expired.set()
+            case SessionEvent.SUSPENDED:
+                logger.warning("the connection to ZooKeeper is lost; serving on")
+            case SessionEvent.RECONNECTED:
+                logger.info("the connection to ZooKeeper is back, the session lives")
+            case SessionEvent.CONNECTED:
+                logger.info("connected to ZooKeeper")

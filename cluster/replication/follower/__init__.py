@@ -1,0 +1,1 @@
+"""The follower's side: fetchers, their sessions, truncation."""

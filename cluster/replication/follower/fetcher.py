@@ -1,0 +1,378 @@
+"""Follows one leader: one task that fetches, appends, truncates and fetches again.
+
+Rules of this file:
+
+- An answer is applied to a partition only if that partition is still followed in the same epoch, and was asked for
+  from exactly where its log ends now. Everything else in an answer is dropped.
+- A fetch carries the epoch of the last record before its offset; where the logs part, the leader says so in the answer
+  and the follower truncates. OffsetForLeaderEpoch is never needed from Fetch 12 on, which 3.0 speaks already.
+- What fails for one partition delays or gives up that partition only. What it is given up for stays in ``failed`` until
+  the controller says something new.
+- Records are appended from the receive buffer, before the next request is sent.
+"""
+
+import logging
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import trio
+
+from cluster.network.broker_client import BrokerChannel, ConnectionFailedError
+from cluster.replication.follower.fetch_state import FIRST_BACKOFF_S, FetchState, truncation_offset
+from cluster.replication.follower.fetcher_surroundings import FetcherSurroundings
+from cluster.replication.follower.offset_reset import LeaderOffsets, find_place
+from cluster.replication.follower.session import FollowerSession
+from cluster.replication.roles.protocol_versions import FETCH_BY_NAME
+from storage.errors import CorruptBatchError, LogError, UnexpectedAppendOffsetError
+from wire.errors import ApiError, Error, RemoteProtocolError
+from wire.messages.fetch import FetchRequest, FetchResponse, PartitionData, ReplicaState
+from wire.types import (
+    BrokerId,
+    LeaderEpoch,
+    MonotonicSeconds,
+    Offset,
+    TopicId,
+    TopicPartition,
+)
+
+if TYPE_CHECKING:
+    from storage.log import Log
+
+logger = logging.getLogger(__name__)
+
+_FENCED: Final = "the leader is in a newer epoch; waiting for the controller's word"
+_PARTITIONS_BEFORE_YIELD: Final = 64
+_RETRIED: Final = frozenset(
+    {
+        Error.UNKNOWN_LEADER_EPOCH,
+        Error.NOT_LEADER_OR_FOLLOWER,
+        Error.UNKNOWN_TOPIC_OR_PARTITION,
+        Error.UNKNOWN_TOPIC_ID,
+        Error.INCONSISTENT_TOPIC_ID,
+    }
+)
+"""What a leader answers that has not heard of the new state of things yet."""
+
+
+class Fetcher:
+    """Fetches some partitions from one leader.
+
+    Args:
+        leader_id: The broker to fetch from.
+        fetcher_id: Which of the fetchers of this leader.
+        around: What it shares with the others.
+
+    Attributes:
+        states: The partitions by name.
+        fetches: How many requests were answered.
+    """
+
+    def __init__(self, leader_id: BrokerId, fetcher_id: int, around: FetcherSurroundings) -> None:
+        self.leader_id = leader_id
+        self.fetcher_id = fetcher_id
+        self.states: dict[TopicPartition, FetchState] = {}
+        self.fetches = 0
+        self._around = around
+        self._session = FollowerSession()
+        self._changed: dict[TopicPartition, None] = {}
+        self._dropped: dict[TopicPartition, None] = {}
+        self._nameless: set[TopicPartition] = set()
+        self._names: dict[TopicId, str] = {}
+        self._backoff_s = FIRST_BACKOFF_S
+        self._delayed: dict[TopicPartition, FetchState] = {}
+        self._out_of_range: dict[TopicPartition, FetchState] = {}
+        self._appended: dict[Log, None] = {}
+        self._channel: BrokerChannel | None = None
+        self._news = trio.Event()
+
+    def add(self, state: FetchState) -> None:
+        """Follow a partition from here on, or in a new epoch."""
+        topic_partition = state.topic_partition
+        self._delayed.pop(topic_partition, None)
+        known = self.states.get(topic_partition)
+        if known is not None and known.topic_id != state.topic_id:
+            self._session.restart()
+        self.states[topic_partition] = state
+        self._changed[topic_partition] = None
+        if state.has_topic_id:
+            self._names[state.topic_id] = topic_partition.topic
+            self._nameless.discard(topic_partition)
+        else:
+            self._nameless.add(topic_partition)
+        self._news.set()
+
+    def remove(self, topic_partition: TopicPartition) -> bool:
+        """Follow a partition no more; what is under way for it is dropped when it comes."""
+        self._changed.pop(topic_partition, None)
+        self._delayed.pop(topic_partition, None)
+        self._dropped[topic_partition] = None
+        self._nameless.discard(topic_partition)
+        return self.states.pop(topic_partition, None) is not None
+
+    def log_start_moved(self, topic_partition: TopicPartition) -> None:
+        """Tell the leader, with the next request, where the local log starts: deleting records waits for it."""
+        if topic_partition in self.states:
+            self._changed[topic_partition] = None
+
+    def reconnect(self) -> None:
+        """Drop the connection: the leader's address has changed."""
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.close()
+
+    async def run(self) -> NoReturn:
+        """Fetch for ever. Cancelled, it closes its connection; logs end with a whole batch."""
+        try:
+            while True:
+                await self._round()
+        finally:
+            self.reconnect()
+
+    async def _round(self) -> None:
+        around = self._around
+        self._resume(around.clock.monotonic())
+        if around.throttle is not None and around.throttle.is_on:
+            for topic_partition, state in around.throttle.hold_back(self.states).items():
+                self._delayed[topic_partition] = state
+                self._dropped[topic_partition] = None
+                self._changed.pop(topic_partition, None)
+        ready = self._ready()
+        if not ready and self._session.is_empty:
+            await self._wait_for_work()
+            return
+        channel = self._channel
+        if channel is None:
+            channel = self._channel = around.connect(self.leader_id, self.fetcher_id)
+        if channel is None:
+            await self._back_off()
+            return
+        try:
+            response = await self._fetch(channel, ready)
+            if response is not None:
+                await self._apply(response)
+                if self._appended and around.flush is not None:
+                    await around.flush(self._appended)
+                self._appended.clear()
+            await self._find_places(channel)
+        except (ConnectionFailedError, RemoteProtocolError) as error:
+            logger.warning("fetching from broker %d failed: %s", self.leader_id, error)
+            self._session.restart()
+            for state in self.states.values():
+                state.asked = False
+            # The next round looks the address up again: the broker may have come back elsewhere.
+            self.reconnect()
+            await self._back_off()
+
+    async def _back_off(self) -> None:
+        """Wait before the next attempt to connect, longer each time."""
+        limit_s = self._around.config.replica_fetch_backoff_ms / 1000
+        await trio.sleep(min(self._backoff_s, limit_s))
+        self._backoff_s = min(self._backoff_s * 2, limit_s)
+
+    async def _wait_for_work(self) -> None:
+        self._news = trio.Event()
+        deadline = min((state.resume_at for state in self._delayed.values() if state.resume_at), default=None)
+        if deadline is None:
+            await self._news.wait()
+            return
+        with trio.move_on_after(max(0.0, deadline - self._around.clock.monotonic())):
+            await self._news.wait()
+
+    def _resume(self, now: MonotonicSeconds) -> None:
+        for topic_partition, state in tuple(self._delayed.items()):
+            if state.resume_at is None or state.resume_at <= now:
+                state.resume_at = None
+                del self._delayed[topic_partition]
+                self._changed[topic_partition] = None
+
+    def _ready(self) -> dict[TopicPartition, FetchState]:
+        if not self._delayed:
+            return self.states
+        return {key: state for key, state in self.states.items() if key not in self._delayed}
+
+    # Asking
+
+    async def _fetch(
+        self, channel: BrokerChannel, ready: dict[TopicPartition, FetchState]
+    ) -> FetchResponse | None:
+        around, config = self._around, self._around.config
+        version = around.versions.fetch
+        for topic_partition in self._changed:
+            state = ready.get(topic_partition)
+            if state is not None and state.partition.log is not None:
+                state.log_start_offset = state.partition.log.log_start_offset
+        part = self._session.build(
+            ready,
+            self._changed,
+            self._dropped,
+            config.replica_fetch_max_bytes,
+            by_id=version > FETCH_BY_NAME and not self._nameless,
+        )
+        self._changed, self._dropped = {}, {}
+        if not part.by_id:
+            version = min(version, FETCH_BY_NAME)
+        identity: dict[str, object] = (
+            {"replica_state": ReplicaState(replica_id=around.broker_id, replica_epoch=around.broker_epoch())}
+            if version >= 15
+            else {"replica_id": around.broker_id}
+        )
+        request = FetchRequest(
+            max_wait_ms=config.replica_fetch_wait_max_ms,
+            min_bytes=config.replica_fetch_min_bytes,
+            max_bytes=config.replica_fetch_response_max_bytes,
+            session_id=part.session_id,
+            session_epoch=part.session_epoch,
+            topics=part.topics,
+            forgotten_topics_data=part.forgotten,
+            **identity,  # type: ignore[arg-type]
+        )
+        response: FetchResponse = await channel.request(request, version)
+        self.fetches += 1
+        self._backoff_s = FIRST_BACKOFF_S
+        if not self._session.answered(response):
+            error = Error.from_code(response.error_code)
+            logger.info("the fetch session with broker %d starts over: %s", self.leader_id, error.name)
+            for state in self.states.values():
+                state.asked = False
+            return None
+        return response
+
+    # Applying
+
+    async def _apply(self, response: FetchResponse) -> None:
+        count = 0
+        for topic in response.responses:
+            name = topic.topic or self._names.get(topic.topic_id, "")
+            for data in topic.partitions:
+                self._apply_partition(TopicPartition(name, data.partition_index), data)
+                count += 1
+                if count % _PARTITIONS_BEFORE_YIELD == 0:
+                    await trio.lowlevel.checkpoint()
+
+    def _apply_partition(self, topic_partition: TopicPartition, data: PartitionData) -> None:
+        state = self.states.get(topic_partition)
+        if state is None or not state.asked or state.resume_at is not None:
+            return
+        error = Error.from_code(data.error_code)
+        if error is Error.NONE:
+            self._apply_data(state, data)
+        elif error is Error.OFFSET_OUT_OF_RANGE:
+            self._out_of_range[topic_partition] = state
+        elif error is Error.FENCED_LEADER_EPOCH:
+            self._give_up(state, _FENCED)
+        else:
+            log = logger.debug if error in _RETRIED else logger.warning
+            log("fetching %s from broker %d: %s", topic_partition, self.leader_id, error.name)
+            self._delay(state)
+
+    def _apply_data(self, state: FetchState, data: PartitionData) -> None:
+        topic_partition = state.topic_partition
+        log = state.partition.log
+        if log is None or log.log_end_offset != state.fetch_offset:
+            self._give_up(state, f"its log ends at {None if log is None else log.log_end_offset}")
+            return
+        try:
+            if data.diverging_epoch.end_offset >= 0:
+                self._truncate(state, log, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+                return
+            if data.records is not None and len(data.records):
+                self._append(state, log, data)
+            self._follow_watermarks(state, log, data)
+        except CorruptBatchError as error:
+            # Perhaps torn by a truncation at the leader while it was read: fetched again, it will be whole.
+            logger.error(
+                "%s at offset %d from broker %d: %s",
+                topic_partition,
+                state.fetch_offset,
+                self.leader_id,
+                error,
+            )
+            self._delay(state)
+        except LogError as error:
+            self._give_up(state, str(error))
+
+    def _append(self, state: FetchState, log: "Log", data: PartitionData) -> None:
+        records = memoryview(data.records)  # type: ignore[arg-type]
+        try:
+            result = log.append_as_follower(records)
+        except UnexpectedAppendOffsetError as error:
+            # The leader's log starts in the middle of a batch, after a DeleteRecords, and ours is empty.
+            end = log.log_end_offset
+            if end != log.log_start_offset or not error.first_offset < end <= error.last_offset:
+                raise
+            log.truncate_fully_and_start_at(Offset(error.first_offset), end)
+            result = log.append_as_follower(records)
+        if result.last_offset >= 0:
+            self._around.bytes_in.value += result.size
+            throttle = self._around.throttle
+            if throttle is not None and throttle.is_on and throttle.applies_to(log):
+                throttle.record(result.size)
+            self._appended[log] = None
+            state.moved_to(log.log_end_offset, log.leader_epochs.latest)
+            state.backoff_s = FIRST_BACKOFF_S
+            self._changed[state.topic_partition] = None
+
+    def _follow_watermarks(self, state: FetchState, log: "Log", data: PartitionData) -> None:
+        before = log.high_watermark
+        after = log.set_high_watermark(data.high_watermark)
+        if data.log_start_offset > log.log_start_offset and log.advance_log_start(
+            min(data.log_start_offset, after)
+        ):
+            self._changed[state.topic_partition] = None
+        if after != before:
+            state.partition.waiters.fire_watermark()
+        state.lag = max(0, data.high_watermark - state.fetch_offset)
+
+    def _truncate(self, state: FetchState, log: "Log", epoch: LeaderEpoch, end_offset: Offset) -> None:
+        target = truncation_offset(log, epoch, end_offset, state.fetch_offset)
+        level = logging.WARNING if target < log.high_watermark else logging.INFO
+        logger.log(
+            level,
+            "truncating %s from %d to %d (high watermark %d): the leader's epoch %d ends at %d",
+            state.topic_partition,
+            log.log_end_offset,
+            target,
+            log.high_watermark,
+            epoch,
+            end_offset,
+        )
+        log.truncate_suffix(target)
+        state.moved_to(log.log_end_offset, log.leader_epochs.latest)
+        self._changed[state.topic_partition] = None
+        state.partition.truncated()
+
+    # Out of range
+
+    async def _find_places(self, channel: BrokerChannel) -> None:
+        """Find out where to go on for partitions whose offset the leader does not have."""
+        around = self._around
+        while self._out_of_range:
+            topic_partition, state = self._out_of_range.popitem()
+            try:
+                found = await find_place(
+                    LeaderOffsets(channel, around.broker_id, around.versions.list_offsets),
+                    state,
+                    lambda key=topic_partition, asked=state: self.states.get(key) is asked,  # type: ignore[misc]
+                )
+                if found:
+                    self._changed[topic_partition] = None
+            except ApiError as error:
+                if error.error is Error.FENCED_LEADER_EPOCH:
+                    self._give_up(state, _FENCED)
+                else:
+                    self._delay(state)
+            except LogError as error:
+                self._give_up(state, str(error))
+
+    # Errors
+
+    def _delay(self, state: FetchState) -> None:
+        state.delay(self._around.clock.monotonic(), self._around.config.replica_fetch_backoff_ms / 1000)
+        self._delayed[state.topic_partition] = state
+        self._dropped[state.topic_partition] = None
+
+    def _give_up(self, state: FetchState, reason: str) -> None:
+        topic_partition = state.topic_partition
+        if self.states.get(topic_partition) is state:
+            self.remove(topic_partition)
+            self._around.failed[topic_partition] = reason
+            logger.warning("%s is not fetched any more: %s", topic_partition, reason)

@@ -1,0 +1,121 @@
+"""Offsets that clients and followers ask for: by time, the first, the last, and where a leader epoch ended."""
+
+from typing import Final
+
+from cluster.replication.leader.fetch_session import Isolation
+from cluster.replication.partition.partition import Partition
+from storage.log import Log
+from storage.timestamps import TimestampedOffset
+from wire.errors import ApiError, Error
+from wire.types import NO_LEADER_EPOCH, NO_OFFSET, NO_TIMESTAMP, LeaderEpoch, Offset, WallMs
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+
+
+def find_offset(
+    partition: Partition,
+    timestamp: int,
+    isolation: Isolation,
+    current_leader_epoch: int,
+    *,
+    require_leader: bool,
+) -> TimestampedOffset | None:
+    """Find the first offset at or after a time, or one of the named ones.
+
+    Just after an election a leader's high watermark may lie before what its predecessor had shown to consumers. As long
+    as it lies before the start of the leader's epoch, a consumer gets no answer that depends on it.
+
+    Args:
+        partition: Where to look.
+        timestamp: In milliseconds, or a named offset.
+        isolation: Up to where the asker reads; ``LOG_END`` for followers.
+        current_leader_epoch: The epoch that the asker knows, or -1.
+        require_leader: Whether only the leader may answer.
+
+    Returns:
+        None where nothing is that young.
+
+    Raises:
+        ApiError: the epoch does not fit, this broker does not lead, or OFFSET_NOT_AVAILABLE.
+        LogError: the log cannot be read.
+    """
+    log = partition.local_log(current_leader_epoch, require_leader=require_leader)
+    end = _readable_end(log, isolation)
+    is_behind = (
+        isolation is not Isolation.LOG_END
+        and partition.epoch_start is not None
+        and partition.epoch_start > log.high_watermark
+    )
+    if timestamp == LATEST:
+        if is_behind:
+            raise ApiError(Error.OFFSET_NOT_AVAILABLE, _behind(partition, log))
+        return TimestampedOffset(NO_TIMESTAMP, end, partition.leader_epoch)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return log.earliest()
+    if timestamp == LATEST_TIERED:
+        return TimestampedOffset(NO_TIMESTAMP, NO_OFFSET, NO_LEADER_EPOCH)
+    newest = timestamp == MAX_TIMESTAMP
+    found = log.find_max_timestamp() if newest else log.find_offset_by_timestamp(WallMs(timestamp))
+    if found is not None and found.offset < end:
+        return found
+    if is_behind:
+        raise ApiError(Error.OFFSET_NOT_AVAILABLE, _behind(partition, log))
+    return None
+
+
+def legacy_offsets(
+    partition: Partition, timestamp: int, max_count: int, *, is_consumer: bool, require_leader: bool
+) -> list[Offset]:
+    """Return segment starts up to a time, latest first: what ListOffsets 0 asks for.
+
+    Raises:
+        ApiError: this broker does not lead.
+    """
+    log = partition.local_log(NO_LEADER_EPOCH, require_leader=require_leader)
+    places = [
+        (max(segment.base_offset, log.log_start_offset), segment.modified_ms) for segment in log.segments
+    ]
+    if log.active_segment.size:
+        places.append((log.log_end_offset, WallMs(2**63 - 1)))
+    if timestamp == LATEST:
+        last = len(places) - 1
+    elif timestamp == EARLIEST:
+        last = 0
+    else:
+        last = max((slot for slot, (_, modified) in enumerate(places) if modified <= timestamp), default=-1)
+    offsets = sorted((offset for offset, _ in places[: last + 1]), reverse=True)[:max_count]
+    if is_consumer and any(offset > log.high_watermark for offset in offsets):
+        return [log.high_watermark, *(offset for offset in offsets if offset <= log.high_watermark)][
+            :max_count
+        ]
+    return offsets
+
+
+def find_epoch_end(
+    partition: Partition, leader_epoch: LeaderEpoch, current_leader_epoch: int
+) -> tuple[LeaderEpoch, Offset]:
+    """Say where a leader epoch ended: the largest known one not above it, and its end; -1 for both where unknown.
+
+    Raises:
+        ApiError: the asker's epoch does not fit, or this broker does not lead.
+    """
+    log = partition.local_log(current_leader_epoch, require_leader=True)
+    end = log.leader_epochs.end_offset_for(leader_epoch, log.log_end_offset)
+    return (NO_LEADER_EPOCH, NO_OFFSET) if end is None else (end.epoch, end.end_offset)
+
+
+def _readable_end(log: Log, isolation: Isolation) -> Offset:
+    if isolation is Isolation.LOG_END:
+        return log.log_end_offset
+    return log.high_watermark if isolation is Isolation.HIGH_WATERMARK else log.last_stable_offset
+
+
+def _behind(partition: Partition, log: Log) -> str:
+    return (
+        f"{partition.topic_partition}: the high watermark {log.high_watermark} has not reached "
+        f"the start {partition.epoch_start} of the leader's epoch"
+    )

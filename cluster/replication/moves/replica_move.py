@@ -1,0 +1,206 @@
+"""One replica on its way from one log directory to another: its future log follows its log until it can take its place.
+
+Rules of this file:
+
+- The log is used on as leader or follower while it is copied; whatever becomes of it, the copy follows. A log that was
+  truncated, here or while the broker was down, is found out by leader epochs, as between brokers. One that starts later
+  lets the copy start later.
+- Whether both end at the same offset is asked, and the place taken, without an `await` between: no append falls in
+  between.
+- Only what a throttle allows is copied, and what lies in older segments is read in a thread.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from cluster.replication.follower.fetch_state import truncation_offset
+from cluster.replication.partition.partition import Partition
+from cluster.replication.throttle import Throttle
+from storage.errors import UnexpectedAppendOffsetError
+from storage.leader_epochs import EpochEnd
+from storage.log_read import read_range
+from wire.types import NO_LEADER_EPOCH, Offset
+
+if TYPE_CHECKING:
+    from storage.log import Log
+    from storage.store import LogStore
+    from timing.clock import Clock
+    from wire.file_range import FileRange
+
+logger = logging.getLogger(__name__)
+
+NOTHING_TO_READ_S: Final = 0.5
+"""How long to wait where a truncated log ends behind its last batch: only its next append can be copied."""
+
+
+@dataclass(slots=True, eq=False)
+class MoveSurroundings:
+    """What every move of one broker shares.
+
+    Attributes:
+        store: The logs.
+        clock: Wall time, for retention in the copy.
+        offload: Runs slow file operations beside the loop.
+        throttle: Of all moves together.
+        chunk_bytes: What is copied at a time.
+        on_promoted: Called with a partition whose log has just changed.
+    """
+
+    store: "LogStore"
+    clock: "Clock"
+    offload: Callable[[Callable[[], object]], Awaitable[object]]
+    throttle: Throttle
+    chunk_bytes: int
+    on_promoted: Callable[[Partition], None]
+
+
+class ReplicaMove:
+    """Fills the future log of one partition.
+
+    Args:
+        partition: Whose log moves.
+        future: The future log.
+        around: What it shares with the others.
+
+    Attributes:
+        partition: As given.
+        future: As given.
+        scope: Cancels it.
+    """
+
+    def __init__(self, partition: Partition, future: "Log", around: MoveSurroundings) -> None:
+        self.partition = partition
+        self.future = future
+        self.scope = trio.CancelScope()
+        self._around = around
+        self._followed: tuple[Log, int] | None = None
+
+    def stop(self) -> None:
+        """Copy nothing more from this moment on; the future log is left as it is."""
+        self.scope.cancel()
+
+    async def run(self) -> bool:
+        """Copy until the future log has taken the log's place.
+
+        Stopped or cancelled, it leaves a future log that holds whole batches, and can be resumed.
+
+        Returns:
+            Whether it has; False where it was stopped, or the partition is not here any more.
+
+        Raises:
+            LogError: a disk failed, or the log is damaged.
+        """
+        future = self.future
+        with self.scope:
+            while (current := self.partition.log) is not None:
+                self._align(current)
+                if future.log_end_offset == current.log_end_offset:
+                    await self._take_place()
+                    return True
+                await self._copy_some(current)
+        return False
+
+    async def _take_place(self) -> None:
+        around, partition = self._around, self.partition
+        old = around.store.promote(partition.topic_partition)
+        partition.replace_log(self.future)
+        around.on_promoted(partition)
+        logger.info(
+            "%s has moved from %s to %s", partition.topic_partition, old.home.path, self.future.home.path
+        )
+        with trio.CancelScope(shield=True):
+            await around.offload(lambda: around.store.finish_promotion(old))
+
+    # Following
+
+    def _align(self, current: "Log") -> None:
+        """Cut the copy where the log was cut, at either end."""
+        future = self.future
+        if self._followed != (current, current.truncations):
+            self._truncate(current)
+            self._followed = (current, current.truncations)
+        if future.log_end_offset < current.log_start_offset:
+            future.truncate_fully_and_start_at(current.log_start_offset)
+        future.set_high_watermark(current.high_watermark)
+        if future.advance_log_start(min(current.log_start_offset, future.high_watermark)):
+            future.delete_old_segments(self._around.clock.wall_ms())
+
+    def _truncate(self, current: "Log") -> None:
+        """Go back to the last offset that both have, epoch by epoch."""
+        future = self.future
+        while (end := common_end(current, future)) < future.log_end_offset:
+            logger.info("truncating the copy of %s to %d", future.topic_partition, end)
+            future.truncate_suffix(end)
+
+    async def _copy_some(self, current: "Log") -> None:
+        around, future = self._around, self.future
+        size = around.chunk_bytes
+        if around.throttle.is_on:
+            size = min(size, around.throttle.room())
+            if size <= 0:
+                await trio.sleep(around.throttle.wait_s())
+                return
+        read = current.read(
+            future.log_end_offset, size, upper_bound=current.log_end_offset, min_one_batch=True
+        )
+        found = read.file_range
+        if found is None:
+            await trio.sleep(NOTHING_TO_READ_S)
+            return
+        if found.hot:
+            data: object = _read(current, found)
+        else:
+            truncations = current.truncations
+            data = await around.offload(lambda: _read(current, found))
+            # The thread's end is waited for, whatever has happened meanwhile.
+            if self.scope.cancel_called or self.partition.log is not current:
+                return
+            if current.truncations != truncations:
+                return
+        if isinstance(data, bytes):
+            self._append(data)
+            around.throttle.record(len(data))
+        await trio.lowlevel.checkpoint()
+
+    def _append(self, data: bytes) -> None:
+        future = self.future
+        try:
+            future.append_as_follower(data)
+        except UnexpectedAppendOffsetError as error:
+            # The log starts in the middle of a batch, after a DeleteRecords, and the copy is empty.
+            end = future.log_end_offset
+            if end != future.log_start_offset or not error.first_offset < end <= error.last_offset:
+                raise
+            future.truncate_fully_and_start_at(Offset(error.first_offset), end)
+            future.append_as_follower(data)
+
+
+def _read(log: "Log", found: "FileRange") -> bytes:
+    """Read a range of a log, in whatever thread.
+
+    Raises:
+        StorageError: the disk failed.
+    """
+    try:
+        return read_range(found)
+    except OSError as error:
+        raise log.home.fail(error, f"copying {log.topic_partition}") from error
+
+
+def common_end(current: "Log", future: "Log") -> Offset:
+    """Return where a copy has to be cut, at most, to be one again.
+
+    Leader epochs tell. Where there are none, which only old formats leave, what is replicated is never cut, and the
+    rest is copied anew.
+    """
+    newest = future.leader_epochs.latest
+    if newest == NO_LEADER_EPOCH or current.leader_epochs.latest == NO_LEADER_EPOCH:
+        return min(future.log_end_offset, current.high_watermark)
+    end = current.leader_epochs.end_offset_for(newest, current.log_end_offset)
+    if end is None:  # an epoch that the log has lost
+        end = EpochEnd(current.leader_epochs.latest, current.log_end_offset)
+    return truncation_offset(future, end.epoch, end.end_offset, future.log_end_offset)

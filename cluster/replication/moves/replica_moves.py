@@ -1,0 +1,143 @@
+"""The replicas of a broker that move between its log directories (KIP-113).
+
+A move is asked for by AlterReplicaLogDirs, and found in the directories after a restart. Another directory replaces
+it, the replica's own directory cancels it. So many go on at a time as ``num.replica.alter.log.dirs.threads`` says, in
+the order of their coming.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from cluster.replication.moves.replica_move import MoveSurroundings, ReplicaMove
+from cluster.replication.partition.partition import Partition
+from cluster.replication.roles.hosted_partitions import HostedPartitions
+from storage import names
+from storage.errors import LogError, StorageError
+from wire.errors import Error
+from wire.types import TopicPartition
+
+if TYPE_CHECKING:
+    from storage.log_directory import LogDirectory
+
+logger = logging.getLogger(__name__)
+
+_NAME_LIMIT: Final = 255
+
+
+class ReplicaMoves:
+    """Starts and stops moves.
+
+    Args:
+        hosted: The partitions.
+        around: What moves share.
+        limit: How many copy at a time.
+    """
+
+    def __init__(self, hosted: HostedPartitions, around: MoveSurroundings, limit: int) -> None:
+        self._hosted = hosted
+        self._around = around
+        self._limiter = trio.Semaphore(limit)
+        self._moves: dict[TopicPartition, ReplicaMove] = {}
+        self._nursery: trio.Nursery | None = None
+
+    def __len__(self) -> int:
+        return len(self._moves)
+
+    def __contains__(self, topic_partition: TopicPartition) -> bool:
+        return topic_partition in self._moves
+
+    async def run(self) -> None:
+        """Move until cancelled; what is unfinished then goes on after the next start."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            try:
+                for move in tuple(self._moves.values()):
+                    self._start(move)
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None
+
+    async def alter(self, wanted: Mapping[TopicPartition, str]) -> dict[TopicPartition, Error]:
+        """Move replicas to directories; `NONE` for those that are moving or there now.
+
+        Of a replica that is not here the directory is remembered, for when it is made. Cancelled, some moves have
+        begun.
+        """
+        return {key: await self._alter_one(key, path) for key, path in wanted.items()}
+
+    async def _alter_one(self, topic_partition: TopicPartition, path: str) -> Error:
+        store, offload = self._around.store, self._around.offload
+        partition = self._hosted.get(topic_partition)
+        try:
+            if len(names.marked_directory(topic_partition, "0" * 32, names.FUTURE_DIRECTORY)) > _NAME_LIMIT:
+                return Error.INVALID_TOPIC_EXCEPTION
+            store.directory(path).check_online()
+            if topic_partition in self._hosted.offline:
+                return Error.KAFKA_STORAGE_ERROR
+            if partition is None or partition.log is None:
+                if store.get(topic_partition) is None:
+                    store.prefer(topic_partition, path)
+                absence = self._hosted.absence(topic_partition)
+                # Kafka's clients know this answer for it.
+                return Error.REPLICA_NOT_AVAILABLE if absence is Error.NOT_LEADER_OR_FOLLOWER else absence
+            future = store.future_log(topic_partition)
+            if future is not None and future.home.path != path:
+                self.stop(topic_partition)
+                await offload(lambda: store.remove_future(topic_partition))
+            if partition.log is not None and partition.log.home.path != path:
+                await offload(lambda: store.create_future(topic_partition, path))
+                self.resume(partition)
+        except LogError as failure:
+            logger.warning("%s is not moved to %s: %s", topic_partition, path, failure)
+            return failure.kafka_error
+        return Error.NONE
+
+    def resume(self, partition: Partition) -> None:
+        """Go on with the move of a partition, if it has a future log and does not move already."""
+        topic_partition = partition.topic_partition
+        future = self._around.store.future_log(topic_partition)
+        known = self._moves.get(topic_partition)
+        if future is None or partition.log is None or (known is not None and known.future is future):
+            return
+        self.stop(topic_partition)
+        move = self._moves[topic_partition] = ReplicaMove(partition, future, self._around)
+        self._start(move)
+
+    def stop(self, topic_partition: TopicPartition) -> None:
+        """Stop a move; its future log stays where it is."""
+        move = self._moves.pop(topic_partition, None)
+        if move is not None:
+            move.stop()
+
+    def directory_failed(self, home: "LogDirectory") -> None:
+        """Stop the moves from and to a directory; those from it can go on after a restart, if it is usable then."""
+        store = self._around.store
+        for move in tuple(self._moves.values()):
+            log = move.partition.log
+            if move.future.home is home or log is None or log.home is home:
+                self.stop(move.partition.topic_partition)
+        for future in store.future_logs():
+            if future.home is home:
+                store.forget_future(future.topic_partition)
+
+    def _start(self, move: ReplicaMove) -> None:
+        """Begin a move; where `run` has not begun yet, it begins it."""
+        if self._nursery is not None:
+            self._nursery.start_soon(self._run, move, name=f"moving {move.partition.topic_partition}")
+
+    async def _run(self, move: ReplicaMove) -> None:
+        topic_partition = move.partition.topic_partition
+        try:
+            async with self._limiter:
+                await move.run()
+        except StorageError as failure:
+            logger.error("%s does not move: %s", topic_partition, failure)
+        except LogError as failure:
+            # Found again by the next request for it, or after a restart.
+            logger.error("%s cannot be copied to %s: %s", topic_partition, move.future.home.path, failure)
+        finally:
+            if self._moves.get(topic_partition) is move:
+                del self._moves[topic_partition]

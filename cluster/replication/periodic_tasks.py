@@ -1,0 +1,228 @@
+"""What a broker does with its replicas by the clock: shrink ISRs, checkpoint, let old records go, flush.
+
+Slow file operations run in threads; what looks at every partition yields to the loop every so often.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
+
+import trio
+
+from cluster.replication.follower.fetcher_pool import Fetchers
+from cluster.replication.moves.replica_moves import ReplicaMoves
+from cluster.replication.roles.hosted_partitions import HostedPartitions
+from cluster.zookeeper.client import ZooKeeperError
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from cluster.configuration.broker_config import BrokerConfig
+    from storage.log_directory import LogDirectory
+    from storage.store import LogStore
+    from timing.clock import Clock
+    from wire.types import BrokerId, Offset, TopicPartition
+
+logger = logging.getLogger(__name__)
+
+SLICE: Final = 64
+FLUSH_LOOK_S: Final = 1.0
+REMOVAL_LOOK_S: Final = 10.0
+RETRY_S: Final = 1.0
+
+
+class AllDirectoriesFailedError(Exception):
+    """No log directory is left: the broker cannot serve anything, and stops."""
+
+
+class LogDirStore(Protocol):
+    """What is needed of ZooKeeper; `BrokerStore` has it."""
+
+    async def propagate_log_dir_event(self, broker_id: "BrokerId") -> None:
+        """Tell the controller that a log directory failed."""
+        ...
+
+
+class Upkeep:
+    """The periodic tasks of one broker's replicas.
+
+    Args:
+        broker_id: This broker.
+        hosted: The partitions.
+        fetchers: Told of logs that start later, and of partitions that are gone.
+        moves: Told of failed directories.
+        store: The logs.
+        zookeeper: Told of failed directories.
+        clock: Wall time for retention, monotonic for lag.
+        config: The intervals.
+        offload: Runs slow file operations beside the loop.
+        is_cleaning: Whether a log is being compacted just now: retention waits for the end of that.
+    """
+
+    def __init__(
+        self,
+        broker_id: "BrokerId",
+        hosted: HostedPartitions,
+        fetchers: Fetchers,
+        moves: ReplicaMoves,
+        store: "LogStore",
+        zookeeper: LogDirStore,
+        clock: "Clock",
+        config: "BrokerConfig",
+        offload: Callable[[Callable[[], object]], Awaitable[object]],
+        is_cleaning: "Callable[[TopicPartition], bool]" = lambda _: False,
+    ) -> None:
+        self._broker_id = broker_id
+        self._hosted = hosted
+        self._fetchers = fetchers
+        self._moves = moves
+        self._store = store
+        self._zookeeper = zookeeper
+        self._clock = clock
+        self._config = config
+        self._offload = offload
+        self._is_cleaning = is_cleaning
+        self._directory_failed = trio.Event()
+
+    async def run(self, populated: trio.Event) -> NoReturn:
+        """Run all tasks for ever.
+
+        Args:
+            populated: Set once the first LeaderAndIsr has come; before, a checkpoint would lack partitions.
+
+        Raises:
+            AllDirectoriesFailedError: every log directory is offline.
+        """
+        token = trio.lowlevel.current_trio_token()
+        self._store.on_directory_failure = lambda home: token.run_sync_soon(self._give_up_directory, home)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._report_directories, name="log directory failures")
+            nursery.start_soon(self._watch_lag, name="ISR shrinking")
+            nursery.start_soon(self._retain, name="retention")
+            nursery.start_soon(self._flush, name="log flushing")
+            nursery.start_soon(self._remove_files, name="file removal")
+            nursery.start_soon(self._checkpoint_recovery_points, name="recovery point checkpoints")
+            nursery.start_soon(self._checkpoint_log_starts, name="log start checkpoints")
+            await populated.wait()
+            while True:
+                await trio.sleep(self._config.replica_high_watermark_checkpoint_interval_ms / 1000)
+                high_watermarks = self.high_watermarks()
+                await self._offload(lambda taken=high_watermarks: self._write_watermarks(taken))  # type: ignore[misc]
+
+    def high_watermarks(self) -> "dict[TopicPartition, Offset]":
+        """Return the high watermark of every hosted partition, led or followed."""
+        return {
+            partition.topic_partition: partition.log.high_watermark
+            for partition in self._hosted
+            if partition.log is not None
+        }
+
+    def write_last_checkpoint(self) -> None:
+        """Checkpoint the high watermarks at a stop, when nothing is appended any more."""
+        self._write_watermarks(self.high_watermarks())
+
+    def _write_watermarks(self, high_watermarks: "dict[TopicPartition, Offset]") -> None:
+        try:
+            self._store.write_high_watermarks(high_watermarks)
+        except StorageError as error:
+            logger.error("high watermarks are not checkpointed: %s", error)
+
+    async def _watch_lag(self) -> NoReturn:
+        """Look twice per lag time, so that a follower that lags stays for 1.5 times of it at most."""
+        while True:
+            await trio.sleep(self._config.replica_lag_time_max_ms / 2000)
+            for count, partition in enumerate(self._hosted):
+                partition.reconsider(self._clock.monotonic())
+                if count % SLICE == SLICE - 1:
+                    await trio.lowlevel.checkpoint()
+
+    async def _retain(self) -> NoReturn:
+        while True:
+            await trio.sleep(self._config.log_retention_check_interval_ms / 1000)
+            await self.retain_once()
+
+    async def retain_once(self) -> int:
+        """Let old segments go, and silent producers be forgotten; gives how many segments went."""
+        removed = 0
+        for count, log in enumerate(self._store.all_logs()):
+            now = self._clock.wall_ms()
+            if self._store.get(log.topic_partition) is not log:
+                continue  # removed, or moved, since the list was made
+            if not log.home.is_offline and not self._is_cleaning(log.topic_partition):
+                start = log.log_start_offset
+                log.producer_state.remove_expired(now)
+                try:
+                    removed += log.delete_old_segments(now)
+                except StorageError as error:
+                    logger.error("retention of %s failed: %s", log.topic_partition, error)
+                partition = self._hosted.get(log.topic_partition)
+                if log.log_start_offset != start and partition is not None:
+                    partition.waiters.fire_watermark()
+                    self._fetchers.log_starts_moved([log.topic_partition])
+            if count % SLICE == SLICE - 1:
+                await trio.lowlevel.checkpoint()
+        return removed
+
+    async def _flush(self) -> NoReturn:
+        """Flush rolled segments soon, and what ``flush.ms`` asks for in its interval."""
+        since_full_s = 0.0
+        while True:
+            await trio.sleep(FLUSH_LOOK_S)
+            since_full_s += FLUSH_LOOK_S
+            if (
+                self._store.flush_wanted
+                or since_full_s * 1000 >= self._config.log_flush_scheduler_interval_ms
+            ):
+                since_full_s = 0.0
+                await self._offload(self._store.flush_due)
+
+    async def _remove_files(self) -> NoReturn:
+        while True:
+            await trio.sleep(REMOVAL_LOOK_S)
+            await self._offload(self._store.remove_due_files)
+
+    async def _checkpoint_recovery_points(self) -> NoReturn:
+        while True:
+            await trio.sleep(self._config.log_flush_offset_checkpoint_interval_ms / 1000)
+            await self._offload(
+                partial(_checkpoint, self._store.checkpoint_recovery_points, "recovery points")
+            )
+
+    async def _checkpoint_log_starts(self) -> NoReturn:
+        while True:
+            await trio.sleep(self._config.log_flush_start_offset_checkpoint_interval_ms / 1000)
+            await self._offload(partial(_checkpoint, self._store.checkpoint_log_starts, "log starts"))
+
+    # Failed directories
+
+    def _give_up_directory(self, home: "LogDirectory") -> None:
+        """Take every partition of a directory offline; the others serve on."""
+        for partition in self._hosted:
+            if partition.log is not None and partition.log.home is home:
+                self._fetchers.leave(partition.topic_partition)
+                self._hosted.take_offline(partition)
+        self._moves.directory_failed(home)
+        self._directory_failed.set()
+
+    async def _report_directories(self) -> NoReturn:
+        while True:
+            await self._directory_failed.wait()
+            self._directory_failed = trio.Event()
+            if len(self._store.offline_directories) == len(self._store.directories):
+                failed = "; ".join(f"{home.path}: {home.failure}" for home in self._store.offline_directories)
+                raise AllDirectoriesFailedError(f"every log directory has failed: {failed}")
+            while True:
+                try:
+                    await self._zookeeper.propagate_log_dir_event(self._broker_id)
+                except ZooKeeperError as error:
+                    logger.warning("a failed log directory waits to be reported: %s", error)
+                    await trio.sleep(RETRY_S)
+                    continue
+                break
+
+
+def _checkpoint(write: Callable[[], None], what: str) -> None:
+    try:
+        write()
+    except StorageError as error:
+        logger.error("%s are not checkpointed: %s", what, error)

@@ -1,0 +1,1 @@
+"""What the controller orders, and which partitions this broker hosts."""

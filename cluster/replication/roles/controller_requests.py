@@ -1,0 +1,393 @@
+"""What the controller orders: LeaderAndIsr, StopReplica, UpdateMetadata.
+
+Rules of this file:
+
+- One such request at a time, in the order of their coming. A request of an older controller, or one meant for an
+  earlier registration of this broker, changes nothing.
+- Of one partition only a higher leader epoch is acted upon. With an equal one, a missing topic id is filled in; else it
+  is answered as stale. Another topic's id is refused, and deletes nothing.
+- Logs are made first, in threads and in slices; then each partition changes its role in one synchronous step, the loop
+  turning between slices. A request for thousands of partitions stalls nobody.
+- A log that should be there and is not (we are in the ISR, and the partition is not new) means an emptied disk: we
+  answer KAFKA_STORAGE_ERROR and take no role, so that the empty log never leads. Kafka would lead, and lose.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from cluster.replication.follower.fetcher_pool import Fetchers
+from cluster.replication.leader.fetch_service import Fetches
+from cluster.replication.moves.replica_moves import ReplicaMoves
+from cluster.replication.partition.partition import Partition
+from cluster.replication.partition.partition_surroundings import PartitionSurroundings
+from cluster.replication.roles.controller_orders import RoleOrder, answer_to, orders_in, stops_in
+from cluster.replication.roles.hosted_partitions import HostedPartitions
+from cluster.replication.roles.replica_logs import ReplicaLogs
+from storage.errors import LogError, StorageError
+from wire.errors import Error
+from wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from wire.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
+from wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from wire.types import (
+    EPOCH_DURING_DELETE,
+    NO_BROKER_EPOCH,
+    NO_CONTROLLER_EPOCH,
+    NO_LEADER_EPOCH,
+    NO_TOPIC_ID,
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    Offset,
+    TopicId,
+    TopicPartition,
+)
+
+if TYPE_CHECKING:
+    from cluster.replication.metadata_cache import MetadataCache
+    from storage.log import Log
+    from storage.log_config import LogConfig
+    from storage.store import LogStore
+    from timing.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+SLICE: Final = 64
+"""Partitions that change between two turns of the loop."""
+Changed = Sequence[tuple[TopicPartition, LeaderEpoch]]
+OnLeadershipChange = Callable[[Changed, Changed], None]
+OnStopped = Callable[[Sequence[tuple[TopicPartition, LeaderEpoch | None]]], None]
+OnDeleted = Callable[[Sequence[TopicPartition]], None]
+
+
+class KraftControllerError(Exception):
+    """A KRaft controller orders us about: migrating to KRaft is not ours, and going on would harm the cluster."""
+
+
+@dataclass(slots=True, eq=False)
+class RoleSurroundings:
+    """What changing roles works with.
+
+    Attributes:
+        hosted: The partitions.
+        partitions: What partitions share.
+        store: The logs.
+        metadata: The cluster, which UpdateMetadata changes.
+        fetchers: Follow the leaders.
+        fetches: Parked ones are woken where a follower has something new to fetch.
+        clock: Tells the time of a change.
+        log_configs: Gives topics' settings.
+        offload: Runs slow file operations beside the loop.
+        high_watermarks: As checkpointed at the last stop; each is used once.
+        moves: Replicas on their way to another directory.
+    """
+
+    hosted: HostedPartitions
+    partitions: PartitionSurroundings
+    store: "LogStore"
+    metadata: "MetadataCache"
+    fetchers: Fetchers
+    fetches: Fetches
+    clock: "Clock"
+    log_configs: "Callable[[Iterable[str]], Awaitable[Mapping[str, LogConfig]]]"
+    offload: Callable[[Callable[[], object]], Awaitable[object]]
+    high_watermarks: dict[TopicPartition, Offset]
+    moves: ReplicaMoves
+
+
+@dataclass(slots=True, eq=False)
+class _Outcome:
+    """What became of a LeaderAndIsr request so far."""
+
+    errors: dict[TopicPartition, Error] = field(default_factory=dict)
+    leading: list[tuple[TopicPartition, LeaderEpoch]] = field(default_factory=list)
+    following: list[tuple[TopicPartition, LeaderEpoch]] = field(default_factory=list)
+
+
+class RoleChanges:
+    """Carries out what the controller orders.
+
+    Args:
+        around: What it works with.
+
+    Attributes:
+        controller_epoch: The highest that a controller has shown us.
+        broker_epoch: Which registration of this broker is current; whoever registers sets it.
+        populated: Set by the first LeaderAndIsr: high watermarks must not be checkpointed before it, for the
+            partitions that are not there yet would be missing.
+        on_leadership_change: Called with the partitions that this broker begins to lead, and to follow.
+        on_stopped: Called with the partitions whose replicas were deleted here, with the leader epoch if given.
+        on_deleted: Called with the partitions that no longer exist in the cluster.
+    """
+
+    def __init__(self, around: RoleSurroundings) -> None:
+        self._around = around
+        self._logs = ReplicaLogs(
+            around.partitions.broker_id,
+            around.store,
+            around.hosted,
+            around.high_watermarks,
+            around.log_configs,
+            around.offload,
+        )
+        self._lock = trio.Lock()
+        self.controller_epoch: ControllerEpoch = NO_CONTROLLER_EPOCH
+        self.broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
+        self.populated = trio.Event()
+        self.on_leadership_change: list[OnLeadershipChange] = []
+        self.on_stopped: list[OnStopped] = []
+        self.on_deleted: list[OnDeleted] = []
+
+    # LeaderAndIsr
+
+    async def become_leader_or_follower(
+        self, request: LeaderAndIsrRequest, version: int
+    ) -> LeaderAndIsrResponse:
+        """Take the roles that a request gives.
+
+        Cancelled, some partitions have changed and others not; the controller asks again.
+
+        Raises:
+            KraftControllerError: the request is a KRaft controller's.
+            ZooKeeperError: topics' settings cannot be read; no partition has changed.
+        """
+        async with self._lock:
+            orders = orders_in(request)
+            error = self._check_sender(
+                request.is_kraft_controller, request.broker_epoch, request.controller_epoch
+            )
+            if error is not Error.NONE:
+                errors = {order.topic_partition: error for order in orders}
+                return answer_to(version, error, errors, orders)
+            logger.info(
+                "LeaderAndIsr of controller %d, epoch %d, for %d partitions",
+                request.controller_id,
+                request.controller_epoch,
+                len(orders),
+            )
+            outcome = _Outcome()
+            accepted = [order for order in orders if self._accepts(order, outcome)]
+            await self._logs.provide(accepted, outcome.errors)
+            for start in range(0, len(accepted), SLICE):
+                for order in accepted[start : start + SLICE]:
+                    if order.log is not None:
+                        self._change_role(order, order.log, outcome)
+                await trio.lowlevel.checkpoint()
+            self.populated.set()
+            self._around.fetchers.stop_idle()
+            self._wake_followers(outcome)
+            if outcome.leading or outcome.following:
+                for callback in self.on_leadership_change:
+                    callback(outcome.leading, outcome.following)
+            return answer_to(version, Error.NONE, outcome.errors, orders)
+
+    def _check_sender(self, is_kraft: bool, broker_epoch: BrokerEpoch, epoch: ControllerEpoch) -> Error:
+        if is_kraft:
+            raise KraftControllerError(
+                "a KRaft controller has taken over the cluster; migration to KRaft is not supported"
+            )
+        if broker_epoch != NO_BROKER_EPOCH and broker_epoch < self.broker_epoch:
+            logger.info("a controller's request is meant for broker epoch %d, not ours", broker_epoch)
+            return Error.STALE_BROKER_EPOCH
+        if epoch < self.controller_epoch:
+            logger.warning("a request of controller epoch %d comes after %d", epoch, self.controller_epoch)
+            return Error.STALE_CONTROLLER_EPOCH
+        self.controller_epoch = epoch
+        return Error.NONE
+
+    def _accepts(self, order: RoleOrder, outcome: _Outcome) -> bool:
+        """Whether an order changes its partition; if not, its answer is in the outcome."""
+        around, state, topic_partition = self._around, order.state, order.topic_partition
+        errors = outcome.errors
+        if topic_partition in around.hosted.offline:
+            errors[topic_partition] = Error.KAFKA_STORAGE_ERROR
+            return False
+        partition = around.hosted.get(topic_partition)
+        log = around.store.get(topic_partition) if partition is None else partition.log
+        known_id = NO_TOPIC_ID if log is None else log.topic_id
+        if NO_TOPIC_ID not in (known_id, order.topic_id) and known_id != order.topic_id:
+            logger.error("%s is here with another topic id; nothing is changed", topic_partition)
+            errors[topic_partition] = Error.INCONSISTENT_TOPIC_ID
+            return False
+        epoch = NO_LEADER_EPOCH if partition is None else partition.leader_epoch
+        if partition is not None and state.leader_epoch <= epoch:
+            errors[topic_partition] = Error.STALE_CONTROLLER_EPOCH
+            if state.leader_epoch == epoch and known_id != order.topic_id and log is not None:
+                errors[topic_partition] = self._fill_in_topic_id(partition, log, order.topic_id)
+            return False
+        if around.partitions.broker_id not in state.replicas:
+            logger.warning("%s is ordered here, but assigned to %s", topic_partition, state.replicas)
+            errors[topic_partition] = Error.UNKNOWN_TOPIC_OR_PARTITION
+            return False
+        if log is None and self._logs.is_lost(order):
+            logger.error(
+                "%s should be on disk here, since this broker is in its ISR, and is not: it takes no role",
+                topic_partition,
+            )
+            errors[topic_partition] = Error.KAFKA_STORAGE_ERROR
+            return False
+        errors[topic_partition] = Error.NONE
+        return True
+
+    def _fill_in_topic_id(self, partition: Partition, log: "Log", topic_id: TopicId) -> Error:
+        try:
+            if topic_id != NO_TOPIC_ID:
+                log.assign_topic_id(topic_id)
+            if not partition.is_leader:
+                self._around.fetchers.follow(partition)
+        except LogError as failure:
+            return failure.kafka_error
+        return Error.NONE
+
+    def _change_role(self, order: RoleOrder, log: "Log", outcome: _Outcome) -> None:
+        around, topic_partition, state = self._around, order.topic_partition, order.state
+        partition = around.hosted.get(topic_partition)
+        if partition is None:
+            partition = Partition(topic_partition, around.partitions)
+            around.hosted.online[topic_partition] = partition
+        changed = (topic_partition, LeaderEpoch(state.leader_epoch))
+        try:
+            around.fetchers.leave(topic_partition)
+            if state.leader == around.partitions.broker_id:
+                if partition.become_leader(state, log, around.clock.monotonic()):
+                    outcome.leading.append(changed)
+            else:
+                if partition.become_follower(state, log):
+                    outcome.following.append(changed)
+                around.fetchers.follow(partition)
+            around.moves.resume(partition)
+        except (LogError, OSError) as failure:
+            logger.error("%s takes no role: %s", topic_partition, failure)
+            if isinstance(failure, OSError):
+                log.home.fail(failure, f"giving {topic_partition} a role")
+            outcome.errors[topic_partition] = Error.KAFKA_STORAGE_ERROR
+            around.fetchers.leave(topic_partition)
+            around.hosted.take_offline(partition)
+
+    def _wake_followers(self, outcome: _Outcome) -> None:
+        """Have followers whose fetches are parked here ask again: they have been given partitions to fetch."""
+        followers: set[BrokerId] = set()
+        for topic_partition, _ in outcome.leading:
+            partition = self._around.hosted.get(topic_partition)
+            if partition is not None:
+                followers.update(partition.remotes)
+        for follower in followers:
+            self._around.fetches.wake_follower(follower)
+
+    # StopReplica
+
+    async def stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        """Stop following, and delete logs where that is ordered, of partitions unknown here too.
+
+        Raises:
+            KraftControllerError: the request is a KRaft controller's.
+        """
+        async with self._lock:
+            error = self._check_sender(
+                request.is_kraft_controller, request.broker_epoch, request.controller_epoch
+            )
+            if error is not Error.NONE:
+                return StopReplicaResponse(error_code=int(error))
+            errors: dict[TopicPartition, Error] = {}
+            deleted: list[tuple[TopicPartition, LeaderEpoch | None]] = []
+            for topic_partition, epoch, delete in stops_in(request):
+                errors[topic_partition] = self._stop(topic_partition, epoch, delete, deleted)
+            for start in range(0, len(deleted), SLICE):
+                some = [topic_partition for topic_partition, _ in deleted[start : start + SLICE]]
+                failed = await self._around.offload(lambda some=some: self._remove_logs(some))  # type: ignore[misc]
+                if failed:
+                    errors.update(dict.fromkeys(some, Error.KAFKA_STORAGE_ERROR))
+            self._around.fetchers.stop_idle()
+            if deleted:
+                for callback in self.on_stopped:
+                    callback(deleted)
+            return StopReplicaResponse(
+                partition_errors=[
+                    StopReplicaPartitionError(
+                        topic_name=topic_partition.topic,
+                        partition_index=topic_partition.partition,
+                        error_code=int(error),
+                    )
+                    for topic_partition, error in errors.items()
+                ]
+            )
+
+    def _stop(
+        self,
+        topic_partition: TopicPartition,
+        epoch: LeaderEpoch,
+        delete: bool,
+        deleted: list[tuple[TopicPartition, LeaderEpoch | None]],
+    ) -> Error:
+        around = self._around
+        if topic_partition in around.hosted.offline:
+            return Error.KAFKA_STORAGE_ERROR
+        partition = around.hosted.get(topic_partition)
+        if partition is not None:
+            if epoch not in (EPOCH_DURING_DELETE, NO_LEADER_EPOCH) and epoch < partition.leader_epoch:
+                return Error.FENCED_LEADER_EPOCH
+            around.fetchers.leave(topic_partition)
+            if delete:
+                around.moves.stop(topic_partition)
+                del around.hosted.online[topic_partition]
+                partition.stop(around.hosted.absence(topic_partition))
+            elif not partition.is_leader:
+                partition.truncated()
+        if delete:
+            around.high_watermarks.pop(topic_partition, None)
+            deleted.append((topic_partition, epoch if epoch >= 0 else None))
+        return Error.NONE
+
+    def _remove_logs(self, topic_partitions: list[TopicPartition]) -> bool:
+        """Remove logs, in a thread; True where a disk failed."""
+        try:
+            self._around.store.remove_many(topic_partitions)
+        except StorageError as failure:
+            logger.error("logs are not removed: %s", failure)
+            return True
+        return False
+
+    # AlterReplicaLogDirs
+
+    async def alter_log_dirs(self, wanted: Mapping[TopicPartition, str]) -> dict[TopicPartition, Error]:
+        """Move replicas between the directories of this broker; see `ReplicaMoves.alter`."""
+        async with self._lock:
+            return await self._around.moves.alter(wanted)
+
+    # UpdateMetadata
+
+    async def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+        """Take over what the controller tells of the cluster.
+
+        Raises:
+            KraftControllerError: the request is a KRaft controller's.
+            RemoteProtocolError: it names a security protocol that there is none of.
+        """
+        async with self._lock:
+            error = self._check_sender(
+                request.is_kraft_controller, request.broker_epoch, request.controller_epoch
+            )
+            if error is not Error.NONE:
+                return UpdateMetadataResponse(error_code=int(error))
+            around = self._around
+            before = around.metadata.snapshot
+            deleted = around.metadata.update(request)
+            after = around.metadata.snapshot
+            if after.brokers is not before.brokers:
+                around.fetchers.reconnect(
+                    broker_id
+                    for broker_id, broker in after.brokers.items()
+                    if broker_id in before.brokers and before.brokers[broker_id].nodes != broker.nodes
+                )
+                now = around.clock.monotonic()
+                for partition in around.hosted:
+                    if partition.is_under_replicated or partition.waiters.parked_acks:
+                        partition.reconsider(now)
+            if deleted:
+                for callback in self.on_deleted:
+                    callback(deleted)
+            return UpdateMetadataResponse()

@@ -1,0 +1,115 @@
+"""The logs under the replicas that the controller orders: found, or made, and taken into use."""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from cluster.replication.roles.controller_orders import RoleOrder
+from cluster.replication.roles.hosted_partitions import HostedPartitions
+from storage.errors import InconsistentTopicIdError, LogError, StorageError
+from wire.errors import Error
+from wire.types import NO_TOPIC_ID, BrokerId, Offset, TopicPartition
+
+if TYPE_CHECKING:
+    from storage.log import Log
+    from storage.log_config import LogConfig
+    from storage.store import LogStore
+
+logger = logging.getLogger(__name__)
+
+MADE_AT_ONCE: Final = 64
+"""Logs made in one call of a thread."""
+Errors = dict[TopicPartition, Error]
+
+
+class ReplicaLogs:
+    """Gives each order its log.
+
+    Args:
+        broker_id: This broker.
+        store: The logs.
+        hosted: The partitions that have theirs.
+        high_watermarks: As checkpointed at the last stop; each is used once.
+        log_configs: Gives topics' settings.
+        offload: Runs slow file operations beside the loop.
+    """
+
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        store: "LogStore",
+        hosted: HostedPartitions,
+        high_watermarks: dict[TopicPartition, Offset],
+        log_configs: "Callable[[Iterable[str]], Awaitable[Mapping[str, LogConfig]]]",
+        offload: Callable[[Callable[[], object]], Awaitable[object]],
+    ) -> None:
+        self._broker_id = broker_id
+        self._store = store
+        self._hosted = hosted
+        self._high_watermarks = high_watermarks
+        self._log_configs = log_configs
+        self._offload = offload
+
+    def is_lost(self, order: RoleOrder) -> bool:
+        """Whether a log that is not there should be: we are in the ISR, or it may lie in an offline directory."""
+        if order.state.is_new:
+            return False
+        return self._broker_id in order.state.isr or bool(self._store.offline_directories)
+
+    async def provide(self, orders: Sequence[RoleOrder], errors: Errors) -> None:
+        """Find or make the log of each order; those that fail get an error and no log.
+
+        Raises:
+            ZooKeeperError: topics' settings cannot be read; nothing was made.
+        """
+        missing: list[RoleOrder] = []
+        for order in orders:
+            order.log = self._store.get(order.topic_partition)
+            if order.log is None:
+                missing.append(order)
+        if missing:
+            configs = await self._log_configs({order.topic_partition.topic for order in missing})
+            for start in range(0, len(missing), MADE_AT_ONCE):
+                some = missing[start : start + MADE_AT_ONCE]
+                await self._offload(lambda some=some: self._make(some, configs, errors))  # type: ignore[misc]
+        for order in orders:
+            if order.log is not None and not self._adopt(order, order.log, errors):
+                order.log = None
+
+    def _make(self, orders: Sequence[RoleOrder], configs: "Mapping[str, LogConfig]", errors: Errors) -> None:
+        """Make logs, in a thread."""
+        store = self._store
+        for order in orders:
+            key = order.topic_partition
+            try:
+                order.log = store.create(key, order.topic_id, configs.get(key.topic), sync_parent=False)
+            except LogError as failure:
+                logger.error("the log of %s cannot be made: %s", key, failure)
+                errors[key] = failure.kafka_error
+        try:
+            store.sync_directories()
+        except StorageError as failure:
+            for order in orders:
+                if order.log is not None and order.log.home.is_offline:
+                    logger.error("the log of %s cannot be made: %s", order.topic_partition, failure)
+                    errors[order.topic_partition] = failure.kafka_error
+                    order.log = None
+
+    def _adopt(self, order: RoleOrder, log: "Log", errors: Errors) -> bool:
+        """Take a log into use: its topic id, and at the first time its high watermark."""
+        key = order.topic_partition
+        try:
+            log.home.check_online()
+            if order.topic_id != NO_TOPIC_ID:
+                log.assign_topic_id(order.topic_id)
+        except InconsistentTopicIdError as failure:
+            errors[key] = failure.kafka_error
+            return False
+        except StorageError as failure:
+            errors[key] = failure.kafka_error
+            self._hosted.offline[key] = None
+            return False
+        if key not in self._hosted.online:
+            checkpointed = self._high_watermarks.pop(key, Offset(0))
+            log.set_high_watermark(max(checkpointed, log.high_watermark))
+        return True

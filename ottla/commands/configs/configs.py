@@ -1,0 +1,235 @@
+"""``ottla configs``: kafka-configs' flags, for topics, brokers and the loggers of brokers.
+
+Quotas and credentials (of users, clients and addresses) are other APIs, and other commands.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ottla.commands.terminal.connecting import cluster_options, with_admin
+from ottla.commands.terminal.failure import CommandError
+
+if TYPE_CHECKING:
+    from ottla.admin import Admin, ConfigResource, ConfigValue
+
+_TYPES: Final = ("topics", "brokers", "broker-loggers")
+_SHORTCUTS: Final = {"topic": "topics", "broker": "brokers", "broker_logger": "broker-loggers"}
+
+
+@click.command("configs")
+@cluster_options
+@click.option("--describe", is_flag=True, help="Show settings.")
+@click.option("--alter", is_flag=True, help="Change settings.")
+@click.option("--entity-type", type=click.Choice(_TYPES), help="What has the settings.")
+@click.option("--entity-name", help="Which topic or broker.")
+@click.option("--entity-default", is_flag=True, help="The default of all brokers.")
+@click.option("--topic", help="Short for --entity-type topics --entity-name TOPIC.")
+@click.option("--broker", help="Short for --entity-type brokers --entity-name ID.")
+@click.option("--broker-defaults", is_flag=True, help="Short for --entity-type brokers --entity-default.")
+@click.option("--broker-logger", help="Short for --entity-type broker-loggers --entity-name ID.")
+@click.option(
+    "--add-config",
+    metavar="NAME=VALUE,...",
+    help="Set these; a value with commas stands in brackets: a=[b,c].",
+)
+@click.option(
+    "--add-config-file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Set what this properties file holds.",
+)
+@click.option("--append-config", metavar="NAME=VALUE,...", help="Add elements to lists.")
+@click.option("--subtract-config", metavar="NAME=VALUE,...", help="Take elements out of lists.")
+@click.option("--delete-config", metavar="NAME,...", help="Go back to the defaults of these.")
+@click.option("--all", "show_all", is_flag=True, help="Show every setting, not only those that were changed.")
+@click.option("--dry-run", is_flag=True, help="Have the change checked, and change nothing.")
+@click.option("--force", is_flag=True, help="There is nothing to confirm; Kafka's flag.")
+def command(
+    bootstrap_server: str,
+    timeout_s: float,
+    command_config: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Show and change the settings of topics and brokers."""
+    if options["describe"] == options["alter"]:
+        raise click.UsageError("exactly one of --describe and --alter is needed")
+    entity_type, name = _entity(options)
+
+    async def body(admin: "Admin") -> None:
+        if options["alter"]:
+            await _alter(admin, _resource(entity_type, name), options, as_json=as_json)
+        else:
+            await _describe(admin, entity_type, name, show_all=options["show_all"], as_json=as_json)
+
+    with_admin("configs", bootstrap_server, timeout_s, command_config, body)
+
+
+def _entity(options: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Return the kind and the name that were asked for; no name means all, and the empty one the default."""
+    found = [(kind, options[short]) for short, kind in _SHORTCUTS.items() if options[short] is not None]
+    if options["broker_defaults"]:
+        found.append(("brokers", ""))
+    if options["entity_type"] is not None:
+        if options["entity_default"] and options["entity_name"] is not None:
+            raise click.UsageError("--entity-default does not go with --entity-name")
+        found.append((options["entity_type"], "" if options["entity_default"] else options["entity_name"]))
+    if len(found) != 1:
+        raise click.UsageError(
+            "one entity is needed: --entity-type with --entity-name or --entity-default, or a short form"
+        )
+    ((kind, name),) = found
+    if name == "" and kind != "brokers":
+        raise click.UsageError("only brokers have a default")
+    if kind != "topics" and name and not name.isdigit():
+        raise click.UsageError(f"a broker's name is its id, not {name!r}")
+    changes = [
+        options[each]
+        for each in (
+            "add_config",
+            "add_config_file",
+            "append_config",
+            "subtract_config",
+            "delete_config",
+        )
+    ]
+    if options["alter"]:
+        if name is None:
+            raise click.UsageError("--alter needs --entity-name or --entity-default")
+        if not any(changes):
+            raise click.UsageError("--alter needs --add-config, --add-config-file or --delete-config")
+        if options["add_config"] and options["add_config_file"]:
+            raise click.UsageError("--add-config does not go with --add-config-file")
+    elif any(changes) or options["dry_run"]:
+        raise click.UsageError("settings are changed with --alter only")
+    return kind, name
+
+
+def parse_settings(text: str) -> dict[str, str]:
+    """Read ``name=value,name=[value,value]``.
+
+    Raises:
+        CommandError: it is written otherwise, or a name stands twice.
+    """
+    settings: dict[str, str] = {}
+    for part in _split(text):
+        name, equals, value = part.partition("=")
+        name = name.strip()
+        if not equals or not name:
+            raise CommandError(f"{part!r} is not NAME=VALUE")
+        if name in settings:
+            raise CommandError(f"{name} is given twice")
+        value = value.strip()
+        settings[name] = value[1:-1] if value.startswith("[") and value.endswith("]") else value
+    return settings
+
+
+def _split(text: str) -> list[str]:
+    """Split at the commas that do not stand in brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        if character == "," and depth == 0:
+            parts.append("")
+            continue
+        depth += (character == "[") - (character == "]")
+        parts[-1] += character
+    if depth != 0:
+        raise CommandError(f"the brackets of {text!r} do not match")
+    return [part for part in parts if part.strip()]
+
+
+def _resource(entity_type: str, name: str | None) -> "ConfigResource":
+    from ottla.admin import ConfigResource, ResourceKind
+
+    kinds = {
+        "topics": ResourceKind.TOPIC,
+        "brokers": ResourceKind.BROKER,
+        "broker-loggers": ResourceKind.BROKER_LOGGER,
+    }
+    return ConfigResource(kinds[entity_type], name or "")
+
+
+async def _alter(
+    admin: "Admin", resource: "ConfigResource", options: Mapping[str, Any], *, as_json: bool
+) -> None:
+    import json
+
+    from ottla.admin import ConfigChange, ConfigOperation
+
+    changes = []
+    added = parse_settings(options["add_config"] or "")
+    if options["add_config_file"] is not None:
+        import javaproperties
+
+        with options["add_config_file"].open(encoding="utf-8") as file:
+            added = javaproperties.load(file)
+    changes += [ConfigChange(name, ConfigOperation.SET, value) for name, value in added.items()]
+    for option, operation in (
+        ("append_config", ConfigOperation.APPEND),
+        ("subtract_config", ConfigOperation.SUBTRACT),
+    ):
+        given = parse_settings(options[option] or "")
+        changes += [ConfigChange(name, operation, value) for name, value in given.items()]
+    deleted = [name.strip() for name in (options["delete_config"] or "").split(",") if name.strip()]
+    if deleted:
+        await _require_set(admin, resource, deleted)
+    changes += [ConfigChange(name, ConfigOperation.DELETE) for name in deleted]
+    await admin.alter_configs({resource: changes}, validate_only=options["dry_run"])
+    if as_json:
+        done = {"changed": [change.name for change in changes], "dry_run": options["dry_run"]}
+        click.echo(json.dumps({"type": resource.kind.name.lower(), "name": resource.name} | done))
+        return
+    from ottla.admin.configs import resource_text
+
+    title = resource_text(resource)
+    done_text = "could be changed" if options["dry_run"] else "changed"
+    click.echo(f"{title[:1].upper()}{title[1:]}: {', '.join(change.name for change in changes)} {done_text}.")
+
+
+async def _require_set(admin: "Admin", resource: "ConfigResource", names: Sequence[str]) -> None:
+    """Require that settings have values of their own, so that a misspelt name is not taken for done."""
+    described = await admin.describe_configs([resource])
+    own = {value.name for value in described[resource] if _is_own(resource, value)}
+    missing = [name for name in names if name not in own]
+    if missing:
+        raise CommandError(f"there is nothing to delete, as it is not set: {', '.join(missing)}")
+
+
+def _is_own(resource: "ConfigResource", value: "ConfigValue") -> bool:
+    """Whether a value was set for the very resource that is described."""
+    from ottla.admin import ConfigSource, ResourceKind
+
+    if resource.kind is ResourceKind.TOPIC:
+        return value.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
+    if resource.kind is ResourceKind.BROKER_LOGGER:
+        return True
+    wanted = (
+        ConfigSource.DYNAMIC_BROKER_CONFIG if resource.name else ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+    )
+    # A value of the file or the default may hold where a dynamic one stands behind it, as a synonym.
+    return value.source is wanted or any(each.source is wanted for each in value.synonyms)
+
+
+async def _describe(
+    admin: "Admin", entity_type: str, name: str | None, *, show_all: bool, as_json: bool
+) -> None:
+    from ottla.commands.configs.config_report import report
+
+    if name is not None:
+        names = [name]
+    elif entity_type == "topics":
+        names = await admin.list_topics()
+    else:
+        names = [str(broker_id) for broker_id in sorted((await admin.refresh()).brokers)]
+        names += [""] if entity_type == "brokers" else []
+    resources = [_resource(entity_type, each) for each in names]
+    described = await admin.describe_configs(resources, synonyms=True) if resources else {}
+    report(
+        {
+            resource: [value for value in described[resource] if show_all or _is_own(resource, value)]
+            for resource in resources
+        },
+        as_json=as_json,
+    )

@@ -1,0 +1,51 @@
+"""``ottla doctor``: why can I not connect?"""
+
+import json
+from collections.abc import Sequence
+
+import click
+
+from ottla.commands.terminal.failure import failing_on
+
+
+@click.command("doctor")
+@click.option("--bootstrap-server", required=True, metavar="HOST:PORT,...", help="What a client is given.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+def command(bootstrap_server: str, as_json: bool) -> None:
+    """Try every address of a cluster from here, and explain what does not fit.
+
+    Fails where something is wrong.
+    """
+    import trio
+
+    from ottla.commands.diagnosis.connection_checks import Doctor
+    from ottla.connection import parse_addresses
+
+    with failing_on(ValueError):
+        addresses = parse_addresses(bootstrap_server)
+    diagnosis = trio.run(Doctor().examine, addresses)
+    if as_json:
+        findings = [
+            {"subject": each.subject, "well": each.is_well, "text": each.text, "advice": each.advice or None}
+            for each in diagnosis.findings
+        ]
+        click.echo(json.dumps({"well": diagnosis.is_well, "findings": findings}, indent=2))
+    else:
+        from rich.markup import escape
+
+        from ottla.commands.terminal.console import open_console
+
+        console = open_console()
+        for each in diagnosis.findings:
+            mark = "[green]✓[/green]" if each.is_well else "[red]✗[/red]"
+            console.print(f"{mark} [bold]{escape(each.subject)}[/bold]  {escape(each.text)}")
+            if each.advice:
+                console.print(f"  → {escape(each.advice)}")
+        if diagnosis.is_well:
+            console.print(_verdict([f"{each.host}:{each.port}" for each in diagnosis.brokers]))
+    if not diagnosis.is_well:
+        raise click.exceptions.Exit(1)
+
+
+def _verdict(addresses: Sequence[str]) -> str:
+    return f"\nNothing is wrong. A client here may use bootstrap.servers={','.join(addresses)}"

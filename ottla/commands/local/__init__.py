@@ -1,0 +1,1 @@
+"""A cluster on this machine: up, start, stop, kill, status."""

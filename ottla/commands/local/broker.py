@@ -1,0 +1,57 @@
+"""``ottla broker``: one broker in the foreground, from a ``server.properties``."""
+
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from cluster.zookeeper.guardian import GuardianLink
+
+
+@click.command("broker")
+@click.argument("properties", metavar="SERVER.PROPERTIES", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--override",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting that goes before the file's.",
+)
+def command(properties: Path, overrides: Sequence[str]) -> None:
+    """Run one broker, with Kafka's property names, until it is told to stop."""
+    # The guardian forks before anything large is imported.
+    from cluster.zookeeper.guardian import run_guarded
+
+    sys.exit(run_guarded(lambda link: run_from_file(properties, overrides, link)))
+
+
+def run_from_file(properties: Path, overrides: Sequence[str], link: "GuardianLink | None") -> int:
+    """Run a broker until it is told to stop.
+
+    Args:
+        properties: Its ``server.properties``.
+        overrides: ``key=value`` texts that go before the file's.
+        link: To the guardian of this process, if there is one.
+
+    Returns:
+        The exit code of the process. What is wrong has been logged.
+    """
+    from cluster.broker.exit_codes import ExitCode
+    from cluster.broker.process import run
+    from cluster.configuration.broker_config import BrokerConfig
+    from cluster.configuration.errors import ConfigError
+    from cluster.configuration.properties import parse_overrides, read_properties
+
+    logging.basicConfig(level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
+    # That the connection to ZooKeeper is lost, or back, is told by the broker, once and not at each attempt.
+    logging.getLogger("kazoo").setLevel(logging.ERROR)
+    try:
+        config = BrokerConfig(read_properties(properties) | parse_overrides(overrides))
+    except ConfigError as error:
+        logging.getLogger(__name__).critical("%s", error)
+        return ExitCode.CONFIGURATION
+    return run(config, link)

@@ -1,0 +1,54 @@
+"""The ``server.properties`` that ``ottla up`` gives a broker: an operator can read it, edit it, and start with it."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from ottla.commands.local.cluster_directory import BrokerRecord
+
+SESSION_TIMEOUT_MS: Final = 6_000
+"""How long after a lost host its leaders move. A killed process does not wait for it: see the guardian."""
+
+
+def broker_properties(
+    broker: BrokerRecord, broker_count: int, zookeeper: str, overrides: Mapping[str, str]
+) -> dict[str, str]:
+    """Return a broker's settings, in the order of the file.
+
+    Kafka's internal topics want three replicas whatever the cluster has, so one of fewer brokers asks for
+    fewer.
+    """
+    properties = {
+        "broker.id": str(broker.id),
+        "listeners": f"PLAINTEXT://{broker.host}:{broker.port}",
+        "log.dirs": str(broker.path / "logs"),
+        "zookeeper.connect": zookeeper,
+        "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+        "offsets.topic.replication.factor": str(min(3, broker_count)),
+        "transaction.state.log.replication.factor": str(min(3, broker_count)),
+        "transaction.state.log.min.isr": str(min(2, broker_count)),
+        # As the file that Kafka ships for a first try has it: a group's first member does not wait for others.
+        "group.initial.rebalance.delay.ms": "0",
+        "ottla.management.socket": str(broker.management_socket),
+    }
+    return properties | dict(overrides)
+
+
+def write_properties(broker: BrokerRecord, properties: Mapping[str, str]) -> None:
+    """Write a broker's ``server.properties`` into its directory, which is made if missing."""
+    broker.path.mkdir(parents=True, exist_ok=True)
+    lines = [f"{name}={_escaped(value)}\n" for name, value in properties.items()]
+    broker.properties.write_text(
+        "# Written by `ottla up`, which writes it anew each time.\n" + "".join(lines)
+    )
+
+
+def _escaped(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    escaped = "".join(c if " " <= c <= "~" else _unicode_escapes(c) for c in escaped)
+    return "\\ " + escaped[1:] if escaped.startswith(" ") else escaped
+
+
+def _unicode_escapes(character: str) -> str:
+    # Java's escapes are UTF-16 units.
+    units = character.encode("utf-16-be")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))

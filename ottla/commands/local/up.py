@@ -1,0 +1,193 @@
+"""``ottla up``: ZooKeeper and a cluster of brokers on this machine, from nothing."""
+
+import signal
+import socket
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ottla.commands.local.zookeeper_process import require_zookeeper, start_zookeeper
+from ottla.commands.terminal.failure import CommandError, failing_on
+
+if TYPE_CHECKING:
+    from ottla.commands.local.cluster_directory import ClusterDirectory, ClusterState
+    from ottla.commands.local.launcher import Launcher
+
+HOST: Final = "127.0.0.1"
+ZOOKEEPER_PORT: Final = 2181
+
+
+@click.command("up")
+@click.option(
+    "--brokers", "count", type=click.IntRange(1, 1000), default=3, show_default=True, help="How many."
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=9092,
+    show_default=True,
+    help="Broker 0's port; the others follow. 0 takes free ones.",
+)
+@click.option("--zookeeper", metavar="HOST:PORT", help="A ZooKeeper that runs already; none is started.")
+@click.option(
+    "--zookeeper-port",
+    type=click.IntRange(0, 65535),
+    help=f"ZooKeeper's port; 0 takes a free one. [default: {ZOOKEEPER_PORT}, or a free one where that is taken]",
+)
+@click.option(
+    "--data", type=click.Path(path_type=Path, file_okay=False), default=Path("data"), show_default=True,
+    help="The cluster's directory; what an earlier cluster left there is gone on with.",
+)  # fmt: skip
+@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting of all brokers.")
+@click.option("--detach", is_flag=True, help="Return when the cluster is healthy, and leave it running.")
+def command(
+    count: int,
+    port: int,
+    zookeeper: str | None,
+    zookeeper_port: int | None,
+    data: Path,
+    overrides: Sequence[str],
+    detach: bool,
+) -> None:
+    """Start ZooKeeper and a cluster of brokers on this machine.
+
+    Without --detach it shows the cluster's state until Ctrl-C, and then stops it.
+    """
+    if zookeeper is not None and zookeeper_port is not None:
+        raise click.UsageError("--zookeeper does not go with --zookeeper-port")
+    # First of all, so that it imports while the rest goes on.
+    from ottla.commands.local.launcher import Launcher
+
+    launcher = Launcher()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    from ottla.commands.local.cluster_directory import ClusterDirectory
+
+    directory = ClusterDirectory(data)
+    try:
+        with directory.locked():
+            plan = _plan(directory, count, port, zookeeper, zookeeper_port)
+            _bring_up(directory, plan, launcher, parse_overrides(overrides))
+    except KeyboardInterrupt:
+        raise click.Abort from None
+    finally:
+        launcher.close()
+    if detach:
+        click.echo(f"bootstrap servers: {directory.require().bootstrap_servers}")
+        return
+    from ottla.commands.local.watch import watch_until_interrupted
+
+    watch_until_interrupted(directory)
+
+
+def parse_overrides(texts: Sequence[str]) -> dict[str, str]:
+    """Read settings given as ``key=value``, of which a later one goes before an earlier one.
+
+    Raises:
+        CommandError: one is not.
+    """
+    settings = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise CommandError(f"--override {text!r} is not KEY=VALUE")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+def _plan(
+    directory: "ClusterDirectory", count: int, port: int, zookeeper: str | None, zookeeper_port: int | None
+) -> "ClusterState":
+    """Decide who will listen where; nothing is started or written.
+
+    Raises:
+        CommandError: a cluster runs here already, or a port is taken.
+    """
+    from ottla.commands.local.cluster_directory import BrokerRecord, ClusterState
+    from ottla.zookeeper_server import ZooKeeperStartError, require_free_port
+
+    before = directory.read()
+    if before is not None and (before.zookeeper_is_running or any(b.is_running for b in before.brokers)):
+        raise CommandError(
+            f"a cluster runs in {directory.path} already: "
+            f"`ottla status --data {directory.path}` shows it, `ottla stop --data {directory.path}` ends it"
+        )
+    with failing_on(ZooKeeperStartError):
+        ports = _free_ports(count) if port == 0 else list(range(port, port + count))
+        for broker_id, broker_port in enumerate(ports):
+            if broker_port > 65535:
+                raise CommandError(
+                    f"broker {broker_id} would get the port {broker_port}; 65535 is the last one"
+                )
+            require_free_port(HOST, broker_port, f"broker {broker_id}")
+        address = zookeeper or f"{HOST}:{_zookeeper_port(zookeeper_port, ports)}"
+    brokers = tuple(
+        BrokerRecord(broker_id, None, None, HOST, broker_port, str(directory.broker_path(broker_id)))
+        for broker_id, broker_port in enumerate(ports)
+    )
+    return ClusterState(address, None, zookeeper is None, brokers)
+
+
+def _free_ports(count: int) -> list[int]:
+    """Return ports that nobody listens on, all different: each is held until the last one is found."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind((HOST, 0))
+        return [probe.getsockname()[1] for probe in probes]
+
+
+def _zookeeper_port(wanted: int | None, taken: Sequence[int]) -> int:
+    from ottla.zookeeper_server import ZooKeeperStartError, free_port, require_free_port
+
+    if wanted:
+        require_free_port(HOST, wanted, "ZooKeeper")
+        return wanted
+    try:
+        if wanted is None and ZOOKEEPER_PORT not in taken:
+            require_free_port(HOST, ZOOKEEPER_PORT, "ZooKeeper")
+            return ZOOKEEPER_PORT
+    except ZooKeeperStartError:
+        pass  # the usual port is taken, and any other is as good
+    return free_port(HOST)
+
+
+def _bring_up(
+    directory: "ClusterDirectory", plan: "ClusterState", launcher: "Launcher", overrides: dict[str, str]
+) -> None:
+    """Start what was planned, and wait until it is healthy. What was started is stopped again if it is not."""
+    from ottla.commands.local.broker_files import broker_properties, write_properties
+    from ottla.commands.local.health import wait_healthy
+    from ottla.commands.local.launcher import LaunchError
+    from ottla.commands.local.process_ending import stop_or_kill
+    from ottla.commands.terminal.interruption import held_back
+    from ottla.zookeeper_server import ZooKeeperStartError
+    from timing.clock import SystemClock
+
+    with failing_on(ZooKeeperStartError, LaunchError, OSError):
+        try:
+            server = None
+            if plan.zookeeper_is_ours:
+                server = start_zookeeper(directory, plan.zookeeper)
+                plan = replace(plan, zookeeper_pid=server.pid)
+                directory.write(plan)
+            for broker in plan.brokers:
+                properties = broker_properties(broker, len(plan.brokers), plan.zookeeper, overrides)
+                write_properties(broker, properties)
+            if server is None:
+                require_zookeeper(plan.zookeeper)
+            else:
+                server.wait_serving()
+                server.detach()
+            with held_back():  # between a broker's start and the note of its pid, nobody could stop it
+                plan = plan.with_brokers(launcher.launch(plan.brokers))
+                directory.write(plan)
+            wait_healthy(plan.brokers, SystemClock())
+        except BaseException:
+            with held_back():
+                directory.write(stop_or_kill(plan)[0])
+            raise

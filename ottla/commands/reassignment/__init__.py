@@ -1,0 +1,1 @@
+"""``ottla reassign-partitions`` and its parts."""

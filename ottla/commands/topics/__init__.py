@@ -1,0 +1,1 @@
+"""Topics, their offsets and records."""

@@ -1,0 +1,1 @@
+"""Time: clocks that are handed in by constructor, and the timing wheel."""

@@ -1,0 +1,35 @@
+"""Where the storage engine gets its time from: a clock handed in by constructor, so that tests own it.
+
+Wall time stamps records and decides retention; monotonic time measures delays. They are different types.
+"""
+
+import time
+from typing import Protocol
+
+from wire.types import MonotonicSeconds, WallMs
+
+
+class Clock(Protocol):
+    """Both clocks of a machine, or of a simulation."""
+
+    def wall_ms(self) -> WallMs:
+        """Return milliseconds since 1970; it may jump either way."""
+        ...
+
+    def monotonic(self) -> MonotonicSeconds:
+        """Return seconds on a clock that never goes back."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clocks. The only place that reads them."""
+
+    __slots__ = ()
+
+    def wall_ms(self) -> WallMs:
+        """Return milliseconds since 1970 on the machine's wall clock."""
+        return WallMs(time.time_ns() // 1_000_000)
+
+    def monotonic(self) -> MonotonicSeconds:
+        """Return seconds on the machine's monotonic clock."""
+        return MonotonicSeconds(time.monotonic())
