@@ -19,6 +19,7 @@ WORKDIR /src
 COPY pyproject.toml README.md deploy/wheelhouse-spar[k] ./wheelhouse/
 COPY pyproject.toml README.md ./
 COPY wire ./wire
+COPY timing ./timing
 COPY storage ./storage
 COPY cluster ./cluster
 COPY ottla ./ottla
