@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from cluster.handlers.context import BrokerContext
     from cluster.metrics.registry import Histogram
     from cluster.network.response_slot import ResponseSlot
+    from cluster.security.principal import KafkaPrincipal
 
 
 class ApiCall:
@@ -50,6 +51,16 @@ class ApiCall:
     def listener_name(self) -> str:
         """The name of the listener on which the request arrived: endpoints in answers are that listener's."""
         return self.slot.connection.listener_name
+
+    @property
+    def principal(self) -> "KafkaPrincipal":
+        """Who asks; `ANONYMOUS` on a listener that authenticates nobody."""
+        return self.slot.connection.principal
+
+    @property
+    def client_address(self) -> str:
+        """The client's address without its port, as the socket shows it; IPv4 in IPv6 is IPv4."""
+        return self.slot.connection.peer_host
 
     def respond(self, response: Any) -> None:
         """Encode the response at the request's version and hand it to the slot."""

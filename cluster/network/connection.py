@@ -17,6 +17,7 @@ from cluster.network.byte_budget import ByteBudget
 from cluster.network.endpoints import SecurityProtocol
 from cluster.network.network_counters import NetworkCounters
 from cluster.network.response_slot import CLOSE, Answer, Part, ResponseSlot
+from cluster.security.principal import ANONYMOUS
 from wire.errors import RemoteProtocolError
 from wire.file_range import FileRange
 
@@ -48,7 +49,7 @@ class Connection(ABC):
 
     Attributes:
         peer: ``host:port``, as log lines name it.
-        principal: Who the peer is, once it has been authenticated; set by the security layer.
+        principal: Who the peer is; `ANONYMOUS` until TLS or SASL says otherwise.
         client_software_name: What ApiVersions told; empty before.
         client_software_version: Likewise.
         closed: Whether the connection has gone; answers to it go nowhere.
@@ -106,7 +107,7 @@ class Connection(ABC):
         self.peer = f"[{peer_host}]:{peer_port}" if ":" in peer_host else f"{peer_host}:{peer_port}"
         self.listener_name = listener_name
         self.security_protocol = security_protocol
-        self.principal: object | None = None
+        self.principal = ANONYMOUS
         self.client_software_name = ""
         self.client_software_version = ""
         self.closed = False

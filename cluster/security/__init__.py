@@ -1,0 +1,1 @@
+"""Who a peer is: principals, SASL, TLS, and what they are allowed."""
