@@ -40,32 +40,32 @@ class CheckpointedLogs:
         """Return every log that is to replace another."""
         return list(self._future_logs.values())
 
-    def logs_in(self, home: LogDirectory) -> list[Log]:
+    def logs_in(self, log_directory: LogDirectory) -> list[Log]:
         """Return the logs of one directory."""
-        return [log for log in self.all_logs() if log.home is home]
+        return [log for log in self.all_logs() if log.log_directory is log_directory]
 
     @property
     def offline_directories(self) -> list[LogDirectory]:
         """The directories whose disks have failed."""
-        return [home for home in self.directories if home.is_offline]
+        return [log_directory for log_directory in self.directories if log_directory.is_offline]
 
     def _choose(self, directory: str | None) -> LogDirectory:
         if directory is not None:
-            for home in self.directories:
-                if home.path == directory:
-                    home.check_online()
-                    return home
+            for log_directory in self.directories:
+                if log_directory.path == directory:
+                    log_directory.check_online()
+                    return log_directory
             raise LogDirectoryNotFoundError(f"{directory} is no log directory of this broker")
-        online = [home for home in self.directories if not home.is_offline]
+        online = [log_directory for log_directory in self.directories if not log_directory.is_offline]
         if not online:
             raise StorageError("every log directory is offline")
         if len(online) == 1:
             return online[0]
-        counts = dict.fromkeys((home.path for home in online), 0)
+        counts = dict.fromkeys((log_directory.path for log_directory in online), 0)
         for log in [*self.all_logs(), *self.future_logs()]:
-            if log.home.path in counts:
-                counts[log.home.path] += 1
-        return min(online, key=lambda home: counts[home.path])
+            if log.log_directory.path in counts:
+                counts[log.log_directory.path] += 1
+        return min(online, key=lambda log_directory: counts[log_directory.path])
 
     def sync_directories(self) -> None:
         """Make the names of all logs survive power loss, after `create` without it.
@@ -73,12 +73,12 @@ class CheckpointedLogs:
         Raises:
             StorageError: a disk failed.
         """
-        for home in self.directories:
-            if not home.is_offline:
+        for log_directory in self.directories:
+            if not log_directory.is_offline:
                 try:
-                    self._disk.sync_directory(home.path)
+                    self._disk.sync_directory(log_directory.path)
                 except OSError as error:
-                    raise home.fail(error, "syncing the directory") from error
+                    raise log_directory.fail(error, "syncing the directory") from error
 
     # Checkpoints
 
@@ -88,13 +88,13 @@ class CheckpointedLogs:
         Raises:
             StorageError: a disk failed.
         """
-        for home in self._online():
+        for log_directory in self._online():
             try:
-                home.write_recovery_points(
-                    {log.topic_partition: log.recovery_point for log in self._stored_in(home)}
+                log_directory.write_recovery_points(
+                    {log.topic_partition: log.recovery_point for log in self._stored_in(log_directory)}
                 )
             except OSError as error:
-                raise home.fail(error, "checkpointing recovery points") from error
+                raise log_directory.fail(error, "checkpointing recovery points") from error
 
     def checkpoint_log_starts(self) -> None:
         """Write down where logs start that start inside a segment.
@@ -102,36 +102,36 @@ class CheckpointedLogs:
         Raises:
             StorageError: a disk failed.
         """
-        for home in self._online():
+        for log_directory in self._online():
             try:
-                home.log_starts.write(self._log_starts(home))
+                log_directory.log_starts.write(self._log_starts(log_directory))
             except OSError as error:
-                raise home.fail(error, "checkpointing log starts") from error
+                raise log_directory.fail(error, "checkpointing log starts") from error
 
-    def _log_starts(self, home: LogDirectory) -> dict[TopicPartition, Offset]:
+    def _log_starts(self, log_directory: LogDirectory) -> dict[TopicPartition, Offset]:
         return {
             log.topic_partition: log.log_start_offset
-            for log in self._stored_in(home)
+            for log in self._stored_in(log_directory)
             if log.log_start_offset > log.segments.first.base_offset
         }
 
-    def _checkpoint(self, home: LogDirectory) -> None:
+    def _checkpoint(self, log_directory: LogDirectory) -> None:
         try:
-            home.write_recovery_points(
-                {log.topic_partition: log.recovery_point for log in self._stored_in(home)}
+            log_directory.write_recovery_points(
+                {log.topic_partition: log.recovery_point for log in self._stored_in(log_directory)}
             )
-            home.log_starts.write(self._log_starts(home))
+            log_directory.log_starts.write(self._log_starts(log_directory))
         except OSError as error:
-            raise home.fail(error, "checkpointing") from error
+            raise log_directory.fail(error, "checkpointing") from error
 
     def read_high_watermarks(self) -> dict[TopicPartition, Offset]:
         """Return the checkpointed high watermarks of all logs."""
         found: dict[TopicPartition, Offset] = {}
-        for home in self._online():
+        for log_directory in self._online():
             try:
-                found.update(home.high_watermarks.read())
+                found.update(log_directory.high_watermarks.read())
             except OSError as error:
-                home.fail(error, "reading high watermarks")
+                log_directory.fail(error, "reading high watermarks")
         return found
 
     def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
@@ -140,16 +140,18 @@ class CheckpointedLogs:
         Raises:
             StorageError: a disk failed; those of the other directories may be written.
         """
-        by_home: dict[LogDirectory, dict[TopicPartition, Offset]] = {home: {} for home in self._online()}
+        by_log_directory: dict[LogDirectory, dict[TopicPartition, Offset]] = {
+            log_directory: {} for log_directory in self._online()
+        }
         for partition, offset in high_watermarks.items():
             log = self._logs.get(partition)
-            if log is not None and log.home in by_home:
-                by_home[log.home][partition] = offset
-        for home, offsets in by_home.items():
+            if log is not None and log.log_directory in by_log_directory:
+                by_log_directory[log.log_directory][partition] = offset
+        for log_directory, offsets in by_log_directory.items():
             try:
-                home.high_watermarks.write(offsets)
+                log_directory.high_watermarks.write(offsets)
             except OSError as error:
-                raise home.fail(error, "checkpointing high watermarks") from error
+                raise log_directory.fail(error, "checkpointing high watermarks") from error
 
     # Identity
 
@@ -160,11 +162,11 @@ class CheckpointedLogs:
             InconsistentDirectoryError: one makes no sense.
         """
         found = {}
-        for home in self._online():
+        for log_directory in self._online():
             try:
-                found[home.path] = read_meta_properties(self._disk, home.path)
+                found[log_directory.path] = read_meta_properties(self._disk, log_directory.path)
             except OSError as error:
-                home.fail(error, "reading its identity")
+                log_directory.fail(error, "reading its identity")
         return found
 
     def check_identity(self, cluster_id: str | None, broker_id: BrokerId | None) -> None:
@@ -206,8 +208,8 @@ class CheckpointedLogs:
                 except OSError as error:
                     raise self._choose(path).fail(error, "writing its identity") from error
 
-    def _stored_in(self, home: LogDirectory) -> list[Log]:
-        return [log for log in [*self.all_logs(), *self.future_logs()] if log.home is home]
+    def _stored_in(self, log_directory: LogDirectory) -> list[Log]:
+        return [log for log in [*self.all_logs(), *self.future_logs()] if log.log_directory is log_directory]
 
     def _online(self) -> list[LogDirectory]:
-        return [home for home in self.directories if not home.is_offline]
+        return [log_directory for log_directory in self.directories if not log_directory.is_offline]

@@ -41,7 +41,7 @@ MakeLog = Callable[[TopicPartition, str, TopicId], Log]
 
 
 def load_directory(
-    home: LogDirectory,
+    log_directory: LogDirectory,
     make: MakeLog,
     *,
     progress: Callable[[LoadProgress], None] | None = None,
@@ -50,7 +50,7 @@ def load_directory(
     """Open every log of a directory that is locked, and take its clean-shutdown marker away.
 
     Args:
-        home: the directory.
+        log_directory: the directory.
         make: makes the object of a log, which is opened here.
         progress: told after each log and recovered segment; from several threads if there are.
         threads: how many logs are recovered at a time. After a clean stop there is nothing that threads would speed up.
@@ -59,30 +59,30 @@ def load_directory(
         OSError: the disk failed before any log was opened.
         StorageError: the disk failed in a log; the directory is offline.
     """
-    clean = home.read_clean_shutdown() is not None
-    recovery_points = home.recovery_points.read()
-    log_starts = home.log_starts.read()
-    home.cleaned = home.cleaner_offsets.read()
-    home.checkpointed = dict(recovery_points)
-    found = _partitions(home)
+    clean = log_directory.read_clean_shutdown() is not None
+    recovery_points = log_directory.recovery_points.read()
+    log_starts = log_directory.log_starts.read()
+    log_directory.cleaned = log_directory.cleaner_offsets.read()
+    log_directory.checkpointed = dict(recovery_points)
+    found = _partitions(log_directory)
     done = recovered = 0
 
     def report(size: int = 0) -> None:
         nonlocal recovered
         recovered += size
         if progress is not None:
-            progress(LoadProgress(home.path, done, len(found), recovered))
+            progress(LoadProgress(log_directory.path, done, len(found), recovered))
 
     def open_one(item: tuple[TopicPartition, str, str]) -> tuple[Log, str]:
         nonlocal done
         partition, name, mark = item
-        directory = f"{home.path}/{name}"
-        log = make(partition, directory, _topic_id(home, directory))
+        directory = f"{log_directory.path}/{name}"
+        log = make(partition, directory, _topic_id(log_directory, directory))
         log.open(
             log_start=log_starts.get(partition, Offset(0)),
             recovery_point=recovery_points.get(partition, Offset(0)),
             clean=clean,
-            compacted_to=home.cleaned.get(partition, Offset(0)),
+            compacted_to=log_directory.cleaned.get(partition, Offset(0)),
             progress=report,
         )
         done += 1
@@ -90,40 +90,42 @@ def load_directory(
         return log, mark
 
     if not clean and found:
-        _log.info("recovering %d logs in %s, which was not closed cleanly", len(found), home.path)
+        _log.info("recovering %d logs in %s, which was not closed cleanly", len(found), log_directory.path)
     if clean or threads <= 1:
         opened = [open_one(item) for item in found]
     else:
         with ThreadPoolExecutor(threads, thread_name_prefix="log-recovery") as pool:
             opened = list(pool.map(open_one, found))
-    home.remove_clean_shutdown()
+    log_directory.remove_clean_shutdown()
     return LoadedDirectory(
         [log for log, mark in opened if not mark],
         [log for log, mark in opened if mark == names.FUTURE_DIRECTORY],
     )
 
 
-def _partitions(home: LogDirectory) -> list[tuple[TopicPartition, str, str]]:
+def _partitions(log_directory: LogDirectory) -> list[tuple[TopicPartition, str, str]]:
     """List the partitions' directories; those marked for deletion go soon."""
     found = []
-    for entry in home.disk.list_directory(home.path):
+    for entry in log_directory.disk.list_directory(log_directory.path):
         if not entry.is_directory:
             continue
         parsed = names.parse_partition_directory(entry.name)
         if parsed is None:
-            _log.warning("%s/%s is no partition's directory and is left alone", home.path, entry.name)
+            _log.warning(
+                "%s/%s is no partition's directory and is left alone", log_directory.path, entry.name
+            )
             continue
         partition, mark = parsed
         if mark == names.DELETE_DIRECTORY:
-            home.remove_later([f"{home.path}/{entry.name}"], 0)
+            log_directory.remove_later([f"{log_directory.path}/{entry.name}"], 0)
         elif mark != names.STRAY_DIRECTORY:
             found.append((partition, entry.name, mark))
     return sorted(found)
 
 
-def _topic_id(home: LogDirectory, directory: str) -> TopicId:
+def _topic_id(log_directory: LogDirectory, directory: str) -> TopicId:
     try:
-        return read_topic_id(home.disk, directory)
+        return read_topic_id(log_directory.disk, directory)
     except MalformedPartitionMetadataError as error:
         _log.warning("%s; the topic id is taken from the controller again", error)
         return NO_TOPIC_ID

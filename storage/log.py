@@ -95,7 +95,7 @@ class Log(TrimmableLog):
             LogError: another one: the records were refused, and nothing was written. `prepare_batch` and
                 `ProducerState.check` say why.
         """
-        self.home.check_online()
+        self.log_directory.check_online()
         segments = self.segments
         end = segments.end_offset
         batch = prepare_batch(records, segments.config, end, leader_epoch, now, origin)
@@ -170,7 +170,7 @@ class Log(TrimmableLog):
             RecordBatchTooLargeError: more bytes than a segment may have.
             StorageError: the disk failed.
         """
-        self.home.check_online()
+        self.log_directory.check_online()
         segments = self.segments
         batches = self._check_replicated(records)
         if not batches:
@@ -233,7 +233,7 @@ class Log(TrimmableLog):
         self, view: memoryview, batches: list[tuple[int, BatchHeader]], start: int, size: int
     ) -> int:
         """Append the batches from `start` on that go into one segment; gives the first that was not."""
-        segments, now = self.segments, self.home.clock.wall_ms()
+        segments, now = self.segments, self.log_directory.clock.wall_ms()
         first_position, first = batches[start]
         stop = len(batches)
         if size - first_position > segments.config.segment_bytes:
@@ -307,7 +307,7 @@ class Log(TrimmableLog):
             raise OffsetOutOfRangeError(
                 f"offset {offset} of {self.topic_partition} is below the log's start {self.log_start_offset}"
             )
-        self.home.check_online()
+        self.log_directory.check_online()
         try:
             return read_segments(self.segments, offset, max_bytes, upper_bound, min_one_batch=min_one_batch)
         except CorruptRecordError as error:

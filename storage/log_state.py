@@ -30,7 +30,7 @@ class LogState:
         topic_partition: whose.
         topic_id: the topic's identity, `NO_TOPIC_ID` until it is known.
         config: the topic's settings; changed by `update_config`.
-        home: the log directory it is in.
+        log_directory: the log directory it is in.
         leader_epochs: where each leader epoch began.
         producer_state: idempotent and transactional producers.
         log_start_offset: the first offset that may be read.
@@ -46,9 +46,9 @@ class LogState:
         "_name_unsynced",
         "_removals",
         "_set_aside",
-        "home",
         "last_flush",
         "leader_epochs",
+        "log_directory",
         "log_start_offset",
         "on_roll",
         "producer_state",
@@ -62,7 +62,7 @@ class LogState:
     def __init__(
         self,
         topic_partition: TopicPartition,
-        home: LogDirectory,
+        log_directory: LogDirectory,
         directory: str,
         config: LogConfig,
         *,
@@ -70,16 +70,16 @@ class LogState:
         producer_expiration_ms: int = EXPIRATION_MS,
     ) -> None:
         """Make the object for a log that `open` then reads from its directory."""
-        disk = home.disk
+        disk = log_directory.disk
         self.topic_partition = topic_partition
         self.topic_id = topic_id
-        self.home = home
-        self.segments = Segments(home, directory, config)
+        self.log_directory = log_directory
+        self.segments = Segments(log_directory, directory, config)
         self.leader_epochs = LeaderEpochCache(disk, f"{directory}/{names.LEADER_EPOCHS}")
         self.producer_state = ProducerState(disk, directory, expiration_ms=producer_expiration_ms)
         self.log_start_offset = Offset(0)
         self.recovery_point = Offset(0)
-        self.last_flush: MonotonicSeconds = home.clock.monotonic()
+        self.last_flush: MonotonicSeconds = log_directory.clock.monotonic()
         self.on_roll: Callable[[LogState], None] | None = None
         self._high_watermark = Offset(0)
         self._flush_lock = threading.Lock()
@@ -257,7 +257,7 @@ class LogState:
         Raises:
             StorageError: the disk failed. A sync that failed is not tried again: the directory is offline.
         """
-        self.home.check_online()
+        self.log_directory.check_online()
         removals = self._removals
         end = self.segments.end_offset
         target = end if to is None else min(to, end)
@@ -275,10 +275,10 @@ class LogState:
             if self.segments.names_changed:
                 # Cleared first: a change that comes meanwhile is synced next time.
                 self.segments.names_changed = False
-                self.home.disk.sync_directory(self.segments.directory)
+                self.log_directory.disk.sync_directory(self.segments.directory)
             if self._name_unsynced:
                 self._name_unsynced = False
-                self.home.disk.sync_directory(self.home.path)
+                self.log_directory.disk.sync_directory(self.log_directory.path)
         except FileNotFoundError as error:
             if removals != self._removals:
                 return  # a segment went while we were at it; whoever truncated has seen to the recovery point
@@ -288,11 +288,11 @@ class LogState:
         with self._flush_lock:
             if removals == self._removals:
                 self.recovery_point = max(self.recovery_point, target)
-        self.last_flush = self.home.clock.monotonic()
+        self.last_flush = self.log_directory.clock.monotonic()
 
     def _sync_if_there(self, path: str) -> None:
         try:
-            file = self.home.disk.open(path)
+            file = self.log_directory.disk.open(path)
         except FileNotFoundError:
             return
         try:
@@ -317,7 +317,7 @@ class LogState:
                 f"not {topic_id_text(topic_id)}"
             )
         try:
-            write_topic_id(self.home.disk, self.segments.directory, topic_id)
+            write_topic_id(self.log_directory.disk, self.segments.directory, topic_id)
         except OSError as error:
             raise self._failed(error, "writing the topic id") from error
         self.topic_id = topic_id
@@ -330,11 +330,11 @@ class LogState:
         Raises:
             StorageError: the disk failed.
         """
-        path = f"{self.home.path}/{name}"
+        path = f"{self.log_directory.path}/{name}"
         with self._flush_lock:
             self._removals += 1
             try:
-                self.home.disk.rename(self.segments.directory, path)
+                self.log_directory.disk.rename(self.segments.directory, path)
             except OSError as error:
                 raise self._failed(error, "renaming the directory") from error
             self._moved_to(path)
@@ -366,7 +366,7 @@ class LogState:
         Raises:
             StorageError: the disk failed.
         """
-        if clean and not self.home.is_offline:
+        if clean and not self.log_directory.is_offline:
             try:
                 if self.segments.active.seal():
                     self.segments.active.sync(with_indexes=True)
@@ -382,4 +382,4 @@ class LogState:
         if self._set_aside and isinstance(error, FileNotFoundError):
             # Whoever still holds the log of a deleted or moved replica learns nothing of the disk by it.
             return StorageError(f"{doing} {self.topic_partition}: the log is not in use any more")
-        return self.home.fail(error, f"{doing} {self.topic_partition}")
+        return self.log_directory.fail(error, f"{doing} {self.topic_partition}")

@@ -37,7 +37,7 @@ class TrimmableLog(LogState):
         """
         if to < 0:
             raise ValueError(f"a log cannot be truncated to {to}")
-        self.home.check_online()
+        self.log_directory.check_online()
         try:
             if to >= self.log_end_offset:
                 # A leader that was elected, wrote nothing and was succeeded leaves an epoch at the log's end that
@@ -53,7 +53,7 @@ class TrimmableLog(LogState):
                 self.truncations += 1
                 cut = min(to, self._batch_start(to))
                 self.recovery_point = min(self.recovery_point, cut)
-                self.home.lower_recovery_point(self.topic_partition, cut)
+                self.log_directory.lower_recovery_point(self.topic_partition, cut)
                 removed = self.segments.truncate_to(to)
             end = self.segments.end_offset
             self._forget_snapshots(removed)
@@ -84,7 +84,7 @@ class TrimmableLog(LogState):
         Raises:
             StorageError: the disk failed.
         """
-        self.home.check_online()
+        self.log_directory.check_online()
         try:
             self._truncate_fully(offset, offset if log_start is None else log_start)
         except OSError as error:
@@ -95,7 +95,7 @@ class TrimmableLog(LogState):
             self._removals += 1
             self.truncations += 1
             self.recovery_point = min(self.recovery_point, offset)
-            self.home.lower_recovery_point(self.topic_partition, offset)
+            self.log_directory.lower_recovery_point(self.topic_partition, offset)
             self.segments.truncate_fully(offset)
         self.leader_epochs.clear()
         self.producer_state.truncate_fully(offset)
@@ -106,10 +106,10 @@ class TrimmableLog(LogState):
         paths = []
         for segment in segments:
             path = self.producer_state.forget_snapshot(segment.base_offset)
-            if path is not None and self.home.disk.exists(path):
-                self.home.disk.rename(path, path + names.DELETED)
+            if path is not None and self.log_directory.disk.exists(path):
+                self.log_directory.disk.rename(path, path + names.DELETED)
                 paths.append(path + names.DELETED)
-        self.home.remove_later(paths, self.config.file_delete_delay_ms)
+        self.log_directory.remove_later(paths, self.config.file_delete_delay_ms)
 
     # Cutting the middle out
 
@@ -119,7 +119,7 @@ class TrimmableLog(LogState):
         Raises:
             StorageError: the disk failed; opening the log anew finishes it or undoes it.
         """
-        self.home.check_online()
+        self.log_directory.check_online()
         try:
             with self._flush_lock:
                 self._removals += 1
@@ -164,7 +164,7 @@ class TrimmableLog(LogState):
         Raises:
             StorageError: the disk failed.
         """
-        self.home.check_online()
+        self.log_directory.check_online()
         config = self.config
         try:
             removed = self._delete(retention.before_log_start(self.log_start_offset))

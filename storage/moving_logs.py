@@ -43,7 +43,7 @@ class MovingLogs(CheckpointedLogs):
     def _new_log(
         self,
         partition: TopicPartition,
-        home: LogDirectory,
+        log_directory: LogDirectory,
         directory: str,
         config: LogConfig,
         topic_id: TopicId,
@@ -55,9 +55,9 @@ class MovingLogs(CheckpointedLogs):
         Raises:
             LogDirectoryNotFoundError: there is none.
         """
-        for home in self.directories:
-            if home.path == path:
-                return home
+        for log_directory in self.directories:
+            if log_directory.path == path:
+                return log_directory
         raise LogDirectoryNotFoundError(f"{path} is no log directory of this broker")
 
     def prefer(self, partition: TopicPartition, directory: str) -> None:
@@ -74,27 +74,29 @@ class MovingLogs(CheckpointedLogs):
             StorageError: the disk failed, or some directory is offline: a future log may lie in it already.
             ValueError: there is no log to be moved, or it is in this directory.
         """
-        current, home = self._logs.get(partition), self.directory(directory)
+        current, log_directory = self._logs.get(partition), self.directory(directory)
         existing = self._future_logs.get(partition)
-        if existing is not None and existing.home is home:
+        if existing is not None and existing.log_directory is log_directory:
             return existing
-        if current is None or current.home is home or existing is not None:
+        if current is None or current.log_directory is log_directory or existing is not None:
             raise ValueError(f"{partition} cannot be moved to {directory}")
         offline = self.offline_directories
         if offline:
             raise StorageError(
                 f"{partition} is not moved while {', '.join(each.path for each in offline)} is offline"
             )
-        path = f"{home.path}/{names.marked_directory(partition, uuid4().hex, names.FUTURE_DIRECTORY)}"
+        path = (
+            f"{log_directory.path}/{names.marked_directory(partition, uuid4().hex, names.FUTURE_DIRECTORY)}"
+        )
         try:
-            home.lower_recovery_point(partition, Offset(0))
+            log_directory.lower_recovery_point(partition, Offset(0))
             self._disk.make_directory(path)
             if current.topic_id != NO_TOPIC_ID:
                 write_topic_id(self._disk, path, current.topic_id)
-            self._disk.sync_directory(home.path)
+            self._disk.sync_directory(log_directory.path)
         except OSError as error:
-            raise home.fail(error, f"creating the future log of {partition}") from error
-        log = self._new_log(partition, home, path, current.config, current.topic_id)
+            raise log_directory.fail(error, f"creating the future log of {partition}") from error
+        log = self._new_log(partition, log_directory, path, current.config, current.topic_id)
         log.open()
         self._future_logs[partition] = log
         return log
@@ -135,13 +137,13 @@ class MovingLogs(CheckpointedLogs):
         try:
             new.leader_epochs.take_over(old.leader_epochs)
         except OSError as error:
-            raise new.home.fail(error, f"moving {partition}") from error
+            raise new.log_directory.fail(error, f"moving {partition}") from error
         new.producer_state.take_over(old.producer_state)
         new.rename(names.partition_directory(partition))
         new.set_high_watermark(old.high_watermark)
         self._logs[partition] = self._future_logs.pop(partition)
-        if partition in old.home.cleaned:
-            new.home.cleaned[partition] = old.home.cleaned.pop(partition)
+        if partition in old.log_directory.cleaned:
+            new.log_directory.cleaned[partition] = old.log_directory.cleaned.pop(partition)
         return old
 
     def finish_promotion(self, old: Log) -> None:
@@ -158,29 +160,31 @@ class MovingLogs(CheckpointedLogs):
             return
         try:
             new.flush()
-            self._checkpoint(new.home)
-            if partition in new.home.cleaned:
-                new.home.write_cleaned()
+            self._checkpoint(new.log_directory)
+            if partition in new.log_directory.cleaned:
+                new.log_directory.write_cleaned()
         except StorageError:
-            _log.error("%s failed while it was moved: its old copy is kept in %s", partition, old.home.path)
+            _log.error(
+                "%s failed while it was moved: its old copy is kept in %s", partition, old.log_directory.path
+            )
             self._discard(old, names.STRAY_DIRECTORY)
             raise
         except OSError as error:
             self._discard(old, names.STRAY_DIRECTORY)
-            raise new.home.fail(error, f"moving {partition}") from error
+            raise new.log_directory.fail(error, f"moving {partition}") from error
         self._discard(old, names.DELETE_DIRECTORY)
 
     def _discard(self, log: Log, mark: str) -> None:
-        home = log.home
+        log_directory = log.log_directory
         path = log.set_aside(mark)
         if mark == names.DELETE_DIRECTORY:
-            home.remove_later([path], log.config.file_delete_delay_ms)
+            log_directory.remove_later([path], log.config.file_delete_delay_ms)
         # A checkpoint that outlived its log would be taken for a new log's of the same name.
-        self._checkpoint(home)
+        self._checkpoint(log_directory)
         try:
-            home.write_cleaned()
+            log_directory.write_cleaned()
         except OSError as error:
-            raise home.fail(error, f"giving up {log.topic_partition}") from error
+            raise log_directory.fail(error, f"giving up {log.topic_partition}") from error
 
     # What a start finds
 
@@ -198,7 +202,7 @@ class MovingLogs(CheckpointedLogs):
             return
         if log.topic_id == NO_TOPIC_ID or log.topic_id != other.topic_id:
             raise InconsistentDirectoryError(
-                f"{partition} is in both {other.home.path} and {log.home.path}: remove one of them"
+                f"{partition} is in both {other.log_directory.path} and {log.log_directory.path}: remove one of them"
             )
         behind, ahead = sorted((other, log), key=_progress)
         self._logs[partition] = ahead
@@ -207,9 +211,9 @@ class MovingLogs(CheckpointedLogs):
             "%s was being moved when the broker stopped: %s is used, which ends at %d, and what was in %s, up to %d, "
             "is in %s now and can be removed",
             partition,
-            ahead.home.path,
+            ahead.log_directory.path,
             ahead.log_end_offset,
-            behind.home.path,
+            behind.log_directory.path,
             behind.log_end_offset,
             path,
         )
@@ -229,7 +233,7 @@ class MovingLogs(CheckpointedLogs):
     def _settle_future(self, log: Log) -> None:
         partition = log.topic_partition
         current, other = self._logs.get(partition), self._future_logs.get(partition)
-        if (current is not None and current.home is log.home) or (
+        if (current is not None and current.log_directory is log.log_directory) or (
             current is not None and current.topic_id != log.topic_id
         ):
             self._discard(log, names.DELETE_DIRECTORY)

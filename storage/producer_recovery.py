@@ -84,7 +84,7 @@ def rebuild_producers(
     Raises:
         OSError: the disk failed.
     """
-    now = segments.home.clock.wall_ms()
+    now = segments.log_directory.clock.wall_ms()
     if trust_absence and not producers.snapshots:
         producers.end_offset = end
         producers.take_snapshot()

@@ -100,7 +100,7 @@ def _tidy(segments: Segments) -> tuple[list[Offset], list[Offset]]:
     """Finish what a crash interrupted among the files; give the base offsets and snapshot offsets that are
     there then.
     """
-    disk, directory = segments.home.disk, segments.directory
+    disk, directory = segments.log_directory.disk, segments.directory
     names_found = {entry.name for entry in disk.list_directory(directory) if not entry.is_directory}
     cleaned = [name for name in names_found if name.endswith(names.CLEANED)]
     swaps = {name for name in names_found if name.endswith(names.SWAP)}
@@ -135,7 +135,7 @@ def _tidy(segments: Segments) -> tuple[list[Offset], list[Offset]]:
 
 
 def _finish_swap(segments: Segments, names_found: set[str], swaps: set[str]) -> set[str]:
-    disk, directory = segments.home.disk, segments.directory
+    disk, directory = segments.log_directory.disk, segments.directory
     low, high = Offset(1 << 62), Offset(-1)
     for name in swaps:
         base = names.parse_offset(name)

@@ -55,7 +55,7 @@ class Segments:
     """The segments of a log, and its end.
 
     Attributes:
-        home: the directory that the log's directory is in.
+        log_directory: the directory that the log's directory is in.
         directory: the log's own.
         end_offset: the offset that the next record gets.
         names_changed: whether files were made, renamed or removed since the directory was synced.
@@ -68,12 +68,12 @@ class Segments:
         "config",
         "directory",
         "end_offset",
-        "home",
+        "log_directory",
         "names_changed",
     )
 
-    def __init__(self, home: LogDirectory, directory: str, config: LogConfig) -> None:
-        self.home = home
+    def __init__(self, log_directory: LogDirectory, directory: str, config: LogConfig) -> None:
+        self.log_directory = log_directory
         self.directory = directory
         self.config = config
         self.end_offset = Offset(0)
@@ -141,7 +141,7 @@ class Segments:
         Raises:
             OSError: the disk failed.
         """
-        disk = self.home.disk
+        disk = self.log_directory.disk
         self.names_changed = True
         for suffix in names.SEGMENT_SUFFIXES:
             path = f"{self.directory}/{names.segment_name(base_offset, suffix)}"
@@ -161,10 +161,10 @@ class Segments:
             OSError: the disk failed.
         """
         return Segment(
-            self.home.disk,
+            self.log_directory.disk,
             self.directory,
             base_offset,
-            created_ms=self.home.clock.wall_ms(),
+            created_ms=self.log_directory.clock.wall_ms(),
             roll_jitter_ms=self._jitter(base_offset),
             new=new,
         )
@@ -253,7 +253,7 @@ class Segments:
         self.forget_positions()
         removed = [segment for segment in self._segments if segment.base_offset > offset]
         self.remove(removed)
-        self.end_offset = self._segments[-1].truncate_to(offset, self.home.clock.wall_ms())
+        self.end_offset = self._segments[-1].truncate_to(offset, self.log_directory.clock.wall_ms())
         return removed
 
     def truncate_fully(self, offset: Offset) -> list[Segment]:
@@ -302,9 +302,13 @@ class Segments:
         """
         self.forget_positions()
         self.names_changed = True
-        clock = self.home.clock
+        clock = self.log_directory.clock
         segment = Segment(
-            self.home.disk, self.directory, base_offset, created_ms=clock.wall_ms(), suffix=names.CLEANED
+            self.log_directory.disk,
+            self.directory,
+            base_offset,
+            created_ms=clock.wall_ms(),
+            suffix=names.CLEANED,
         )
         segment.rename(names.CLEANED, names.SWAP)
         gone = {old.base_offset for old in replaced} - {base_offset}
@@ -320,7 +324,7 @@ class Segments:
         for segment in segments:
             paths = segment.rename("", names.DELETED)
             segment.close()
-            self.home.remove_later(paths, self.config.file_delete_delay_ms)
+            self.log_directory.remove_later(paths, self.config.file_delete_delay_ms)
 
     def moved_to(self, directory: str) -> None:
         """Note that the log's directory was renamed."""

@@ -57,8 +57,8 @@ class LogStore(MovingLogs):
         self._clock = clock
         self._producer_expiration_ms = producer_expiration_ms
         self._rolled: set[Log] = set()
-        for home in self.directories:
-            home.on_failure = self._directory_failed
+        for log_directory in self.directories:
+            log_directory.on_failure = self._directory_failed
 
     @classmethod
     def open(
@@ -94,43 +94,43 @@ class LogStore(MovingLogs):
         paths = [str(Path(path).absolute()) for path in directories]
         if len(set(paths)) != len(paths):
             raise InconsistentDirectoryError(f"a log directory is named twice in {', '.join(paths)}")
-        homes = [LogDirectory(disk, path, clock) for path in paths]
-        store = cls(homes, default_config, clock, disk, producer_expiration_ms)
+        log_directories = [LogDirectory(disk, path, clock) for path in paths]
+        store = cls(log_directories, default_config, clock, disk, producer_expiration_ms)
         try:
-            for home in homes:
+            for log_directory in log_directories:
                 try:
-                    home.acquire()
+                    log_directory.acquire()
                 except OSError as error:
-                    home.fail(error, "opening the directory")
-            for home in homes:
-                if not home.is_offline:
-                    store._load(home, configs, progress, recovery_threads)
+                    log_directory.fail(error, "opening the directory")
+            for log_directory in log_directories:
+                if not log_directory.is_offline:
+                    store._load(log_directory, configs, progress, recovery_threads)
             store._settle_futures()
-            if all(home.is_offline for home in homes):
+            if all(log_directory.is_offline for log_directory in log_directories):
                 raise StorageError(f"no log directory can be used: {', '.join(paths)}")
         except BaseException:
-            for home in homes:
-                home.release()
+            for log_directory in log_directories:
+                log_directory.release()
             raise
         return store
 
     def _load(
         self,
-        home: LogDirectory,
+        log_directory: LogDirectory,
         configs: Mapping[str, LogConfig],
         progress: Callable[[LoadProgress], None] | None,
         threads: int,
     ) -> None:
         def make(partition: TopicPartition, directory: str, topic_id: TopicId) -> Log:
             config = configs.get(partition.topic, self._default_config)
-            return self._new_log(partition, home, directory, config, topic_id)
+            return self._new_log(partition, log_directory, directory, config, topic_id)
 
         try:
-            loaded = load_directory(home, make, progress=progress, threads=threads)
+            loaded = load_directory(log_directory, make, progress=progress, threads=threads)
         except StorageError:
             return
         except OSError as error:
-            home.fail(error, "opening the directory")
+            log_directory.fail(error, "opening the directory")
             return
         for log in loaded.logs:
             self._add_loaded(log)
@@ -139,14 +139,14 @@ class LogStore(MovingLogs):
     def _new_log(
         self,
         partition: TopicPartition,
-        home: LogDirectory,
+        log_directory: LogDirectory,
         directory: str,
         config: LogConfig,
         topic_id: TopicId,
     ) -> Log:
         log = Log(
             partition,
-            home,
+            log_directory,
             directory,
             config,
             topic_id=topic_id,
@@ -185,17 +185,17 @@ class LogStore(MovingLogs):
             if topic_id != NO_TOPIC_ID:
                 existing.assign_topic_id(topic_id)
             return existing
-        home = self._choose(directory or self._preferred.pop(partition, None))
-        path = f"{home.path}/{names.partition_directory(partition)}"
+        log_directory = self._choose(directory or self._preferred.pop(partition, None))
+        path = f"{log_directory.path}/{names.partition_directory(partition)}"
         try:
             self._disk.make_directory(path)
             if topic_id != NO_TOPIC_ID:
                 write_topic_id(self._disk, path, topic_id)
             if sync_parent:
-                self._disk.sync_directory(home.path)
+                self._disk.sync_directory(log_directory.path)
         except OSError as error:
-            raise home.fail(error, f"creating {partition}") from error
-        log = self._new_log(partition, home, path, config or self._default_config, topic_id)
+            raise log_directory.fail(error, f"creating {partition}") from error
+        log = self._new_log(partition, log_directory, path, config or self._default_config, topic_id)
         log.open()
         self._logs[partition] = log
         return log
@@ -226,22 +226,22 @@ class LogStore(MovingLogs):
                 self._rolled.discard(log)
                 try:
                     path = log.set_aside()
-                    log.home.remove_later([path], log.config.file_delete_delay_ms)
-                    touched.add(log.home)
-                    if log.home.cleaned.pop(partition, None) is not None:
-                        uncleaned.add(log.home)
+                    log.log_directory.remove_later([path], log.config.file_delete_delay_ms)
+                    touched.add(log.log_directory)
+                    if log.log_directory.cleaned.pop(partition, None) is not None:
+                        uncleaned.add(log.log_directory)
                 except StorageError as error:
                     failure = error
-        for home in touched:
+        for log_directory in touched:
             try:
                 # A checkpoint that outlived its log would be taken for a new log's of the same name.
-                self._checkpoint(home)
-                if home in uncleaned:
-                    home.write_cleaned()
+                self._checkpoint(log_directory)
+                if log_directory in uncleaned:
+                    log_directory.write_cleaned()
             except StorageError as error:
                 failure = error
             except OSError as error:
-                failure = home.fail(error, "checkpointing")
+                failure = log_directory.fail(error, "checkpointing")
         if failure is not None:
             raise failure
 
@@ -268,7 +268,7 @@ class LogStore(MovingLogs):
         for log in [*self.all_logs(), *self.future_logs()]:
             waited_ms = (now - log.last_flush) * 1000
             due = log.log_end_offset > log.recovery_point and waited_ms >= log.config.flush_ms
-            if not log.home.is_offline and (due or log in rolled):
+            if not log.log_directory.is_offline and (due or log in rolled):
                 try:
                     log.flush(None if due else log.active_segment.base_offset)
                     flushed += 1
@@ -285,7 +285,7 @@ class LogStore(MovingLogs):
         """Remove the segments that may go, of all logs, and forget silent producers; gives how many segments."""
         removed = 0
         for log in self.all_logs():
-            if log.home.is_offline:
+            if log.log_directory.is_offline:
                 continue
             log.producer_state.remove_expired(now)
             try:
@@ -296,9 +296,9 @@ class LogStore(MovingLogs):
 
     def remove_due_files(self) -> None:
         """Remove the files and directories whose delay has passed. For a thread."""
-        for home in self._online():
+        for log_directory in self._online():
             try:
-                home.remove(home.removals_due())
+                log_directory.remove(log_directory.removals_due())
             except StorageError:
                 continue
 
@@ -319,8 +319,8 @@ class LogStore(MovingLogs):
             broker_epoch: of the registration that ends; kept in the marker.
             threads: how many logs are closed at a time; a file system commits the syncs of several in one go.
         """
-        for home in self.directories:
-            logs = self._stored_in(home)
+        for log_directory in self.directories:
+            logs = self._stored_in(log_directory)
             try:
                 if clean and min(threads, len(logs)) > 1:
                     with ThreadPoolExecutor(threads, thread_name_prefix="log-closing") as pool:
@@ -328,14 +328,14 @@ class LogStore(MovingLogs):
                 else:
                     for log in logs:
                         log.close(clean=clean)
-                if clean and not home.is_offline:
-                    self._checkpoint(home)
-                    home.write_clean_shutdown(broker_epoch)
+                if clean and not log_directory.is_offline:
+                    self._checkpoint(log_directory)
+                    log_directory.write_clean_shutdown(broker_epoch)
             except StorageError as error:
-                _log.warning("%s was not closed cleanly: %s", home.path, error)
+                _log.warning("%s was not closed cleanly: %s", log_directory.path, error)
             except OSError as error:
-                home.fail(error, "closing")
-            home.release()
+                log_directory.fail(error, "closing")
+            log_directory.release()
         self._logs.clear()
         self._future_logs.clear()
 
@@ -343,6 +343,6 @@ class LogStore(MovingLogs):
         if isinstance(log, Log):
             self._rolled.add(log)
 
-    def _directory_failed(self, home: LogDirectory) -> None:
+    def _directory_failed(self, log_directory: LogDirectory) -> None:
         if self.on_directory_failure is not None:
-            self.on_directory_failure(home)
+            self.on_directory_failure(log_directory)

@@ -114,7 +114,7 @@ def _add_cleaner_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
         def sums() -> "dict[Labels, float]":
             found: dict[Labels, float] = {(path,): 0.0 for path in compaction.directories}
             for log in compaction.uncleanable_logs():
-                found[log.home.path,] += value(log)
+                found[log.log_directory.path,] += value(log)
             return found
 
         return sums

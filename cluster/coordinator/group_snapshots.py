@@ -123,14 +123,14 @@ class GroupSnapshots:
             written_at,
         )
         path = str(log.directory / FILE_NAME)
-        await self._offload(lambda: log.home.disk.replace(path, seal(place, pieces), sync=False))
+        await self._offload(lambda: log.log_directory.disk.replace(path, seal(place, pieces), sync=False))
         stored.changes -= changes
         stored.snapshot_at = written_at
         return True
 
     async def _read(self, log: "Log") -> bytes:
         found: list[bytes] = []
-        await self._offload(lambda: found.append(log.home.disk.read(str(log.directory / FILE_NAME))))
+        await self._offload(lambda: found.append(log.log_directory.disk.read(str(log.directory / FILE_NAME))))
         return found[0]
 
     def is_due(self, stored: StoredPartition, log: "Log", least: int = CHANGES_MIN) -> bool:

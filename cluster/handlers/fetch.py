@@ -172,7 +172,7 @@ def _convert(call: "ApiCall", item: FetchItem, data: PartitionData, is_follower:
     except CorruptRecordError:
         return failed_partition(item.partition_index, Error.CORRUPT_MESSAGE)
     except OSError as failure:
-        log.home.fail(failure, f"reading {key}")
+        log.log_directory.fail(failure, f"reading {key}")
         return failed_partition(item.partition_index, Error.NOT_LEADER_OR_FOLLOWER)
     return PartitionData(
         partition_index=data.partition_index,

@@ -100,7 +100,7 @@ class Compaction:
     @property
     def directories(self) -> "list[str]":
         """The log directories."""
-        return [home.path for home in self._store.directories]
+        return [log_directory.path for log_directory in self._store.directories]
 
     def uncleanable_logs(self) -> "list[Log]":
         """Return the logs that cannot be cleaned."""

@@ -94,7 +94,9 @@ class Upkeep:
             AllDirectoriesFailedError: every log directory is offline.
         """
         token = trio.lowlevel.current_trio_token()
-        self._store.on_directory_failure = lambda home: token.run_sync_soon(self._give_up_directory, home)
+        self._store.on_directory_failure = lambda log_directory: token.run_sync_soon(
+            self._give_up_directory, log_directory
+        )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._report_directories, name="log directory failures")
             nursery.start_soon(self._watch_lag, name="ISR shrinking")
@@ -148,7 +150,7 @@ class Upkeep:
             now = self._clock.wall_ms()
             if self._store.get(log.topic_partition) is not log:
                 continue  # removed, or moved, since the list was made
-            if not log.home.is_offline and not self._is_cleaning(log.topic_partition):
+            if not log.log_directory.is_offline and not self._is_cleaning(log.topic_partition):
                 start = log.log_start_offset
                 log.producer_state.remove_expired(now)
                 try:
@@ -195,13 +197,13 @@ class Upkeep:
 
     # Failed directories
 
-    def _give_up_directory(self, home: "LogDirectory") -> None:
+    def _give_up_directory(self, log_directory: "LogDirectory") -> None:
         """Take every partition of a directory offline; the others serve on."""
         for partition in self._hosted:
-            if partition.log is not None and partition.log.home is home:
+            if partition.log is not None and partition.log.log_directory is log_directory:
                 self._fetchers.leave(partition.topic_partition)
                 self._hosted.take_offline(partition)
-        self._moves.directory_failed(home)
+        self._moves.directory_failed(log_directory)
         self._directory_failed.set()
 
     async def _report_directories(self) -> NoReturn:
@@ -209,7 +211,10 @@ class Upkeep:
             await self._directory_failed.wait()
             self._directory_failed = trio.Event()
             if len(self._store.offline_directories) == len(self._store.directories):
-                failed = "; ".join(f"{home.path}: {home.failure}" for home in self._store.offline_directories)
+                failed = "; ".join(
+                    f"{log_directory.path}: {log_directory.failure}"
+                    for log_directory in self._store.offline_directories
+                )
                 raise AllDirectoriesFailedError(f"every log directory has failed: {failed}")
             while True:
                 try:

@@ -292,9 +292,9 @@ class Replicas:
         """Return what lies in each log directory, for DescribeLogDirs."""
         store = self._means.store
         content = []
-        for home in store.directories:
-            if home.is_offline:
-                content.append(DirectoryContent(home.path, Error.KAFKA_STORAGE_ERROR, ()))
+        for log_directory in store.directories:
+            if log_directory.is_offline:
+                content.append(DirectoryContent(log_directory.path, Error.KAFKA_STORAGE_ERROR, ()))
                 continue
             replicas = [
                 ReplicaSize(
@@ -303,7 +303,7 @@ class Replicas:
                     max(0, log.high_watermark - log.log_end_offset),
                     False,
                 )
-                for log in store.logs_in(home)
+                for log in store.logs_in(log_directory)
             ]
             replicas.extend(
                 ReplicaSize(
@@ -313,9 +313,9 @@ class Replicas:
                     True,
                 )
                 for future in store.future_logs()
-                if future.home is home
+                if future.log_directory is log_directory
             )
-            content.append(DirectoryContent(home.path, Error.NONE, replicas))
+            content.append(DirectoryContent(log_directory.path, Error.NONE, replicas))
         return content
 
     def _lag_of_copy(self, future: "Log") -> int:

@@ -122,11 +122,11 @@ class Cleaner:
             log
             for log in logs
             if log.config.compacts
-            and not log.home.is_offline
+            and not log.log_directory.is_offline
             and log.topic_partition not in self.uncleanable
             and log.topic_partition not in self.in_progress
             and self._store.future_log(log.topic_partition) is None
-            and self._set_aside.get(log.topic_partition, 0.0) <= log.home.clock.monotonic()
+            and self._set_aside.get(log.topic_partition, 0.0) <= log.log_directory.clock.monotonic()
         ]
 
     def measure(self, log: Log, now: WallMs) -> Dirt | None:
@@ -136,7 +136,7 @@ class Cleaner:
         except CorruptRecordError as error:
             self._mark(log.topic_partition, str(error))
         except OSError as error:
-            log.home.fail(error, f"measuring {log.topic_partition}")
+            log.log_directory.fail(error, f"measuring {log.topic_partition}")
         return None
 
     def choose(self, dirty: Sequence[Dirt], now: WallMs) -> Cleaning | None:
@@ -150,7 +150,7 @@ class Cleaner:
         partition = log.topic_partition
         if (
             self._store.get(partition) is not log
-            or log.home.is_offline
+            or log.log_directory.is_offline
             or self._store.future_log(partition) is not None
         ):
             return None
@@ -162,7 +162,7 @@ class Cleaner:
         except StorageError:
             return None  # its directory is offline, and says so itself
         self.in_progress[log.topic_partition] = cleaning
-        log.home.cleaned.setdefault(log.topic_partition, dirt.first_dirty)
+        log.log_directory.cleaned.setdefault(log.topic_partition, dirt.first_dirty)
         return cleaning
 
     def begin(self, cleaning: Cleaning) -> bool:
@@ -173,9 +173,9 @@ class Cleaner:
         """
         log = cleaning.log
         try:
-            log.home.write_cleaned()
+            log.log_directory.write_cleaned()
         except OSError as error:
-            log.home.fail(error, f"cleaning {log.topic_partition}")
+            log.log_directory.fail(error, f"cleaning {log.topic_partition}")
             self.release(cleaning)
             return False
         return True
@@ -231,7 +231,7 @@ class Cleaner:
         return (
             self._store.get(log.topic_partition) is not log
             or not log.config.compacts
-            or log.home.is_offline
+            or log.log_directory.is_offline
             or log.truncations != cleaning.truncations
             or cleaning.settings != self.settings
             or self._store.future_log(log.topic_partition) is not None
@@ -274,7 +274,7 @@ class Cleaner:
                 present.get(segment.base_offset) is not segment for segment in replaced
             ):
                 cleaning.missed.append(bases[0])
-                if not log.home.is_offline:
+                if not log.log_directory.is_offline:
                     _remove_cleaned(log, cleaning.job.directory, bases[0])
             else:
                 log.replace_segments(bases[0], replaced)
@@ -284,7 +284,7 @@ class Cleaner:
             cleaning.missed.append(bases[0])  # its directory is offline, and says so itself
         except OSError as error:
             cleaning.missed.append(bases[0])
-            log.home.fail(error, f"cleaning {log.topic_partition}")
+            log.log_directory.fail(error, f"cleaning {log.topic_partition}")
 
     def conclude(self, cleaning: Cleaning, result: CleaningResult) -> bool:
         """Take note of a worker's result, when all of its groups were taken in.
@@ -308,11 +308,11 @@ class Cleaner:
         """
         log = cleaning.log
         try:
-            log.home.disk.sync_directory(cleaning.job.directory)
+            log.log_directory.disk.sync_directory(cleaning.job.directory)
         except FileNotFoundError:
             return False  # the log was removed meanwhile
         except OSError as error:
-            log.home.fail(error, f"cleaning {log.topic_partition}")
+            log.log_directory.fail(error, f"cleaning {log.topic_partition}")
             return False
         return True
 
@@ -320,16 +320,16 @@ class Cleaner:
         """Note how clean the log is; gives whether it is still the log that was cleaned."""
         if self.is_stale(cleaning):
             return False
-        cleaning.log.home.cleaned[cleaning.log.topic_partition] = Offset(result.end)
+        cleaning.log.log_directory.cleaned[cleaning.log.topic_partition] = Offset(result.end)
         return True
 
     def checkpoint(self, cleaning: Cleaning) -> None:
         """Write down what was noted."""
-        home = cleaning.log.home
+        log_directory = cleaning.log.log_directory
         try:
-            home.write_cleaned()
+            log_directory.write_cleaned()
         except OSError as error:
-            home.fail(error, f"cleaning {cleaning.log.topic_partition}")
+            log_directory.fail(error, f"cleaning {cleaning.log.topic_partition}")
 
     def worker_died(self, cleaning: Cleaning, reason: str) -> None:
         """Take note of a worker that ended without a result. The log is tried again after a while, and given up when
@@ -356,7 +356,7 @@ class Cleaner:
         elif number != errno.ENOENT or all(
             present.get(Offset(base)) is segment for base, segment in cleaning.segments.items()
         ):
-            log.home.fail(OSError(number, reason), f"cleaning {log.topic_partition}")
+            log.log_directory.fail(OSError(number, reason), f"cleaning {log.topic_partition}")
 
     def _mark(self, partition: TopicPartition, reason: str) -> None:
         _log.error("%s cannot be cleaned, and is left as it is: %s", partition, reason)
@@ -367,7 +367,7 @@ class Cleaner:
         _log.warning(
             "%s was not cleaned, and is tried again in %g s: %s", log.topic_partition, retry_s, reason
         )
-        self._set_aside[log.topic_partition] = MonotonicSeconds(log.home.clock.monotonic() + retry_s)
+        self._set_aside[log.topic_partition] = MonotonicSeconds(log.log_directory.clock.monotonic() + retry_s)
 
     def discard(self, cleaning: Cleaning) -> None:
         """Remove what a worker left behind that was stopped.
@@ -376,7 +376,7 @@ class Cleaner:
         unfinished file would mislead its recovery.
         """
         log = cleaning.log
-        if log.home.is_offline:
+        if log.log_directory.is_offline:
             return
         try:
             for group in cleaning.job.groups:
@@ -384,9 +384,9 @@ class Cleaner:
         except FileNotFoundError:
             return  # the directory itself is gone
         except OSError as error:
-            log.home.fail(error, f"cleaning {log.topic_partition}")
+            log.log_directory.fail(error, f"cleaning {log.topic_partition}")
 
 
 def _remove_cleaned(log: Log, directory: str, base: Offset) -> None:
     for suffix in names.SEGMENT_SUFFIXES:
-        log.home.disk.remove(f"{directory}/{names.segment_name(base, suffix)}{names.CLEANED}")
+        log.log_directory.disk.remove(f"{directory}/{names.segment_name(base, suffix)}{names.CLEANED}")

@@ -50,7 +50,7 @@ def measure(log: Log, now: WallMs) -> Dirt:
     """
     segments, config = log.segments, log.config
     start = log.log_start_offset
-    first_dirty = log.home.cleaned.get(log.topic_partition, start)
+    first_dirty = log.log_directory.cleaned.get(log.topic_partition, start)
     if not start <= first_dirty <= log.log_end_offset:
         first_dirty = start
     bound = min(log.last_stable_offset, segments.active.base_offset)

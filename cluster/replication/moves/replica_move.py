@@ -110,7 +110,10 @@ class ReplicaMove:
         partition.replace_log(self.future)
         around.on_promoted(partition)
         logger.info(
-            "%s has moved from %s to %s", partition.topic_partition, old.home.path, self.future.home.path
+            "%s has moved from %s to %s",
+            partition.topic_partition,
+            old.log_directory.path,
+            self.future.log_directory.path,
         )
         with trio.CancelScope(shield=True):
             await around.offload(lambda: around.store.finish_promotion(old))
@@ -188,7 +191,7 @@ def _read(log: "Log", found: "FileRange") -> bytes:
     try:
         return read_range(found)
     except OSError as error:
-        raise log.home.fail(error, f"copying {log.topic_partition}") from error
+        raise log.log_directory.fail(error, f"copying {log.topic_partition}") from error
 
 
 def common_end(current: "Log", future: "Log") -> Offset:

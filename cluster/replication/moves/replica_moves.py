@@ -84,10 +84,10 @@ class ReplicaMoves:
                 # Kafka's clients know this answer for it.
                 return Error.REPLICA_NOT_AVAILABLE if absence is Error.NOT_LEADER_OR_FOLLOWER else absence
             future = store.future_log(topic_partition)
-            if future is not None and future.home.path != path:
+            if future is not None and future.log_directory.path != path:
                 self.stop(topic_partition)
                 await offload(lambda: store.remove_future(topic_partition))
-            if partition.log is not None and partition.log.home.path != path:
+            if partition.log is not None and partition.log.log_directory.path != path:
                 await offload(lambda: store.create_future(topic_partition, path))
                 self.resume(partition)
         except LogError as failure:
@@ -112,15 +112,19 @@ class ReplicaMoves:
         if move is not None:
             move.stop()
 
-    def directory_failed(self, home: "LogDirectory") -> None:
+    def directory_failed(self, log_directory: "LogDirectory") -> None:
         """Stop the moves from and to a directory; those from it can go on after a restart, if it is usable then."""
         store = self._around.store
         for move in tuple(self._moves.values()):
             log = move.partition.log
-            if move.future.home is home or log is None or log.home is home:
+            if (
+                move.future.log_directory is log_directory
+                or log is None
+                or log.log_directory is log_directory
+            ):
                 self.stop(move.partition.topic_partition)
         for future in store.future_logs():
-            if future.home is home:
+            if future.log_directory is log_directory:
                 store.forget_future(future.topic_partition)
 
     def _start(self, move: ReplicaMove) -> None:
@@ -137,7 +141,9 @@ class ReplicaMoves:
             logger.error("%s does not move: %s", topic_partition, failure)
         except LogError as failure:
             # Found again by the next request for it, or after a restart.
-            logger.error("%s cannot be copied to %s: %s", topic_partition, move.future.home.path, failure)
+            logger.error(
+                "%s cannot be copied to %s: %s", topic_partition, move.future.log_directory.path, failure
+            )
         finally:
             if self._moves.get(topic_partition) is move:
                 del self._moves[topic_partition]

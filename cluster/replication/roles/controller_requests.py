@@ -263,7 +263,7 @@ class RoleChanges:
         except (LogError, OSError) as failure:
             logger.error("%s takes no role: %s", topic_partition, failure)
             if isinstance(failure, OSError):
-                log.home.fail(failure, f"giving {topic_partition} a role")
+                log.log_directory.fail(failure, f"giving {topic_partition} a role")
             outcome.errors[topic_partition] = Error.KAFKA_STORAGE_ERROR
             around.fetchers.leave(topic_partition)
             around.hosted.take_offline(partition)

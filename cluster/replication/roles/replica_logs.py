@@ -90,7 +90,7 @@ class ReplicaLogs:
             store.sync_directories()
         except StorageError as failure:
             for order in orders:
-                if order.log is not None and order.log.home.is_offline:
+                if order.log is not None and order.log.log_directory.is_offline:
                     logger.error("the log of %s cannot be made: %s", order.topic_partition, failure)
                     errors[order.topic_partition] = failure.kafka_error
                     order.log = None
@@ -99,7 +99,7 @@ class ReplicaLogs:
         """Take a log into use: its topic id, and at the first time its high watermark."""
         key = order.topic_partition
         try:
-            log.home.check_online()
+            log.log_directory.check_online()
             if order.topic_id != NO_TOPIC_ID:
                 log.assign_topic_id(order.topic_id)
         except InconsistentTopicIdError as failure:

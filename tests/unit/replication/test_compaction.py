@@ -138,7 +138,7 @@ def test_every_dirty_log_is_cleaned_and_then_there_is_no_worker() -> None:
         assert len(bench.workers) == 4
 
     bench = run(story, logs=3)
-    assert bench.logs[0].home.cleaner_offsets.read() == {
+    assert bench.logs[0].log_directory.cleaner_offsets.read() == {
         log.topic_partition: Offset(24 if number == 1 else 12) for number, log in enumerate(bench.logs)
     }
 
@@ -204,9 +204,9 @@ def test_what_a_worker_finished_before_it_died_is_kept() -> None:
         bench.fill(bench.logs[0])
         await trio.sleep(5)
         assert is_compacted(bench.logs[0])
-        assert bench.logs[0].home.cleaned[PARTITION] == 0
+        assert bench.logs[0].log_directory.cleaned[PARTITION] == 0
         await trio.sleep(20)
-        assert bench.logs[0].home.cleaned[PARTITION] == 12
+        assert bench.logs[0].log_directory.cleaned[PARTITION] == 12
 
     run(story)
 
@@ -232,7 +232,7 @@ def test_a_full_disk_is_waited_out() -> None:
         bench.fill(bench.logs[0])
         await trio.sleep(20)
         assert not is_compacted(bench.logs[0])
-        assert not bench.logs[0].home.is_offline
+        assert not bench.logs[0].log_directory.is_offline
         assert not bench.unfinished()
         await trio.sleep(90)
         assert is_compacted(bench.logs[0])
@@ -245,7 +245,7 @@ def test_a_failing_disk_takes_its_directory_offline() -> None:
         bench.answers = [CleaningResult(error="bad sector", errno=errno.EIO)]
         bench.fill(bench.logs[0])
         await trio.sleep(100)
-        assert bench.logs[0].home.is_offline
+        assert bench.logs[0].log_directory.is_offline
         assert len(bench.workers) == 1
 
     run(story)
@@ -265,7 +265,7 @@ def change_new_topic(bench: Bench) -> None:
 
 
 def change_disk(bench: Bench) -> None:
-    bench.logs[0].home.fail(OSError(errno.EIO, "bad"), "testing")
+    bench.logs[0].log_directory.fail(OSError(errno.EIO, "bad"), "testing")
 
 
 @pytest.mark.parametrize("change", [change_truncation, change_deletion, change_new_topic, change_disk])
@@ -278,7 +278,9 @@ def test_a_worker_whose_work_is_of_no_use_is_killed(change: Callable[[Bench], No
         assert not worker.killed
         change(bench)
         before = {
-            log.topic_partition: values(log) for log in bench.store.all_logs() if not log.home.is_offline
+            log.topic_partition: values(log)
+            for log in bench.store.all_logs()
+            if not log.log_directory.is_offline
         }
         await trio.sleep(1)
         assert worker.killed

@@ -51,7 +51,7 @@ def change(log: Log, operation: str, number: int, epoch: int) -> None:
         case "log start":
             log.advance_log_start(min(log.high_watermark, Offset(log.log_start_offset + number)))
         case "retention":
-            log.delete_old_segments(log.home.clock.wall_ms())
+            log.delete_old_segments(log.log_directory.clock.wall_ms())
 
 
 def state(log: Log) -> tuple[object, ...]:
@@ -121,6 +121,6 @@ def test_the_copy_becomes_the_log(before: list[tuple[str, int]], during: list[tu
     moved = broker.partition.log
     assert moved is not None
     assert moved is not log
-    assert moved.home.path == B
+    assert moved.log_directory.path == B
     assert not len(broker.replicas.moves)
     assert compared == [True]

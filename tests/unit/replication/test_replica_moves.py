@@ -73,7 +73,7 @@ def home_of(broker: FakeBroker) -> str:
     log = broker.partition.log
     assert log is not None
     assert broker.store.get(P0) is log
-    return log.home.path
+    return log.log_directory.path
 
 
 def names_in(broker: FakeBroker, path: str) -> list[str]:
@@ -200,7 +200,7 @@ def test_a_replica_that_is_not_here_is_made_there_later(broker: FakeBroker) -> N
     broker.order(1, isr=(1,), replicas=(1,), partitions=[1])
     log = broker.store.get(there)
     assert log is not None
-    assert log.home.path == C
+    assert log.log_directory.path == C
     assert ask(broker, C, TopicPartition("unheard-of", 0)) is Error.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -256,7 +256,7 @@ def test_a_log_that_begins_anew_is_followed(broker: FakeBroker) -> None:
     run_moves(broker, idle)
     new = broker.partition.log
     assert new is not None
-    assert (new.home.path, new.log_start_offset, new.log_end_offset) == (B, 100, 100)
+    assert (new.log_directory.path, new.log_start_offset, new.log_end_offset) == (B, 100, 100)
 
 
 def test_a_stopped_broker_resumes(broker: FakeBroker) -> None:
@@ -305,11 +305,11 @@ def test_a_directory_fails_meanwhile(broker: FakeBroker, failing: str) -> None:
     broker.lead(isr=(1,), replicas=(1,))
     broker.produce(5)
     ask(broker, B)
-    home = broker.store.directory(failing)
+    log_directory = broker.store.directory(failing)
 
     def fail(one: FakeBroker) -> None:
-        home.fail(OSError(errno.EIO, "gone"), "testing")
-        one.replicas.upkeep._give_up_directory(home)
+        log_directory.fail(OSError(errno.EIO, "gone"), "testing")
+        one.replicas.upkeep._give_up_directory(log_directory)
 
     fail(broker)
     run_moves(broker, idle)
@@ -426,7 +426,7 @@ def test_a_full_disk_under_the_copy_leaves_the_log_alone(broker: FakeBroker) -> 
     disk.fail_at(1, errno.ENOSPC)
     run_moves(broker, idle)
     disk.fail_at(None)
-    assert future.home.is_offline
+    assert future.log_directory.is_offline
     assert not broker.store.directory(A).is_offline
     assert home_of(broker) == A
 

@@ -309,15 +309,15 @@ def test_a_failed_directory_takes_its_partitions_offline(make_broker):
     broker.replicas = broker.make_replicas()
     broker.live(1, 2, 3)
     broker.lead(isr=(1,), replicas=(1,), partitions=(0, 1))
-    homes = {log.topic_partition: log.home for log in broker.store.all_logs()}
-    assert len(set(homes.values())) == 2
+    log_directories = {log.topic_partition: log.log_directory for log in broker.store.all_logs()}
+    assert len(set(log_directories.values())) == 2
 
     async def main():
         with trio.move_on_after(5):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(broker.replicas.upkeep.run, broker.replicas.roles.populated)
                 await trio.sleep(1)
-                homes[P0].fail(OSError(errno.EIO, "broken"), "a test")
+                log_directories[P0].fail(OSError(errno.EIO, "broken"), "a test")
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
     (result,) = broker.produce()[0].values()

@@ -118,7 +118,7 @@ def append(
 ) -> tuple[int, int]:
     """Append as leader; give first and last offset."""
     result = log.append_as_leader(
-        memoryview(data), LeaderEpoch(epoch), log.home.clock.wall_ms(), origin=origin
+        memoryview(data), LeaderEpoch(epoch), log.log_directory.clock.wall_ms(), origin=origin
     )
     return result.first_offset, result.last_offset
 

@@ -349,7 +349,7 @@ def test_a_failing_disk_takes_the_directory_offline_and_loses_nothing_acknowledg
     with pytest.raises(StorageError):
         fill(log)
     acknowledged = log.log_end_offset
-    assert [home.path for home in failures] == ["/data"]
+    assert [log_directory.path for log_directory in failures] == ["/data"]
     for use in (
         log.flush,
         other.flush,

@@ -126,7 +126,7 @@ def test_the_latest_record_of_each_key_stays_where_it_is(codec: Compression) -> 
     result = compacted.clean()
     assert result is not None
     assert result.error is None
-    assert result.end == active == compacted.log.home.cleaned[PARTITION]
+    assert result.end == active == compacted.log.log_directory.cleaned[PARTITION]
     assert compacted.log.size_bytes < size
     latest = {key: offset for offset, key, _ in before if offset < active}
     assert compacted.found() == [each for each in before if each[0] >= active or latest[each[1]] == each[0]]
@@ -295,7 +295,7 @@ def test_an_open_transaction_stops_the_cleaner() -> None:
     compacted.put(("a", "9"))
     compacted.roll()
     compacted.clean()
-    assert compacted.log.home.cleaned[PARTITION] == 4
+    assert compacted.log.log_directory.cleaned[PARTITION] == 4
     assert [each[0] for each in compacted.found()] == [3, 4, 5]
 
 
@@ -308,12 +308,12 @@ def test_the_dirtiest_log_is_first_and_a_clean_one_is_left_alone() -> None:
             append(log, batch([b"v" * 60]))
         log.advance_high_watermark(log.log_end_offset)
         log.roll()
-        log.home.cleaned[log.topic_partition] = Offset([3, 6, 0][number])
+        log.log_directory.cleaned[log.topic_partition] = Offset([3, 6, 0][number])
     cleaning = compacted.cleaner.pick(WallMs(0))
     assert cleaning is not None
     assert cleaning.log is logs[2]
     assert compacted.cleaner.max_dirty_ratio == 1.0
-    logs[2].home.cleaned[logs[2].topic_partition] = Offset(6)
+    logs[2].log_directory.cleaned[logs[2].topic_partition] = Offset(6)
     assert compacted.cleaner.pick(WallMs(0)) is None
 
 
@@ -332,7 +332,7 @@ def test_young_records_wait_and_old_ones_do_not() -> None:
     )
     compacted.put(("b", "x"), ("b", "y" * 300))
     compacted.roll()
-    compacted.log.home.cleaned[PARTITION] = Offset(3)
+    compacted.log.log_directory.cleaned[PARTITION] = Offset(3)
     assert compacted.cleaner.pick(compacted.clock.wall_ms()) is None
     compacted.clock.advance(1001)
     assert compacted.cleaner.pick(compacted.clock.wall_ms()) is not None
@@ -425,7 +425,7 @@ def test_of_a_log_that_lost_its_front_meanwhile_the_rest_is_taken_in() -> None:
     assert not compacted.cleaner.finish(cleaning, result)
     assert {key: value for _, key, value in compacted.found()} == {key: value for _, key, value in before}
     assert len(compacted.found()) < len(before)
-    assert compacted.log.home.cleaned[PARTITION] == 0, "the next pass looks at all of it again"
+    assert compacted.log.log_directory.cleaned[PARTITION] == 0, "the next pass looks at all of it again"
     assert compacted.clean() is not None
 
 

@@ -87,7 +87,7 @@ class Life:
         try:
             read_all(self.log)
         except OSError as error:  # of the range that a reader was given
-            raise self.log.home.fail(error, "reading") from error
+            raise self.log.log_directory.fail(error, "reading") from error
         self.log.find_offset_by_timestamp(self.clock.wall_ms())
         self.log.collect_aborted_transactions(Offset(0), self.log.log_end_offset)
 
@@ -109,14 +109,14 @@ class Life:
         other = self.store.get(OTHER)
         assert other is not None
         append(other, batch())
-        if other.home.path == B:
+        if other.log_directory.path == B:
             future = self.store.create_future(OTHER, A)
             read = other.read(Offset(0), 4096, upper_bound=other.log_end_offset, min_one_batch=True)
             assert read.file_range is not None
             try:
                 data = read_range(read.file_range)
             except OSError as error:
-                raise other.home.fail(error, "copying") from error
+                raise other.log_directory.fail(error, "copying") from error
             future.append_as_follower(data)
             self.store.finish_promotion(self.store.promote(OTHER))
 
@@ -229,9 +229,9 @@ def test_nothing_is_tried_again_on_a_disk_that_failed_once() -> None:
         assert contents(life.disk, failed.path) == untouched, f"after change {change}"
 
 
-def uses(store: LogStore, home: LogDirectory, clock: TestClock) -> list[Callable[[], object]]:
+def uses(store: LogStore, log_directory: LogDirectory, clock: TestClock) -> list[Callable[[], object]]:
     """Return what a broker goes on doing with a store one of whose directories has failed."""
-    logs = [log for log in store.all_logs() if log.home is home]
+    logs = [log for log in store.all_logs() if log.log_directory is log_directory]
     return [
         *(log.flush for log in logs),
         *(lambda log=log: append(log, batch()) for log in logs),  # type: ignore[misc]

@@ -63,7 +63,7 @@ def filled(store: LogStore, count: int = 10) -> Log:
 def test_a_move_from_begin_to_end(store: LogStore, disk: SimulatedDisk) -> None:
     log = filled(store)
     store.checkpoint_recovery_points()
-    log.home.cleaned[PARTITION] = Offset(4)
+    log.log_directory.cleaned[PARTITION] = Offset(4)
     future = store.create_future(PARTITION, B)
     assert store.future_log(PARTITION) is future
     assert store.create_future(PARTITION, B) is future
@@ -77,8 +77,14 @@ def test_a_move_from_begin_to_end(store: LogStore, disk: SimulatedDisk) -> None:
     store.finish_promotion(log)
     assert directories(disk, A)[0].endswith("-delete")
     assert future.recovery_point == future.log_end_offset == 10
-    assert (log.home.cleaner_offsets.read(), future.home.cleaner_offsets.read()) == ({}, {PARTITION: 4})
-    assert (log.home.recovery_points.read(), future.home.recovery_points.read()) == ({}, {PARTITION: 10})
+    assert (log.log_directory.cleaner_offsets.read(), future.log_directory.cleaner_offsets.read()) == (
+        {},
+        {PARTITION: 4},
+    )
+    assert (log.log_directory.recovery_points.read(), future.log_directory.recovery_points.read()) == (
+        {},
+        {PARTITION: 10},
+    )
 
 
 def test_a_shorter_copy_cannot_take_the_place(store: LogStore) -> None:
@@ -107,7 +113,7 @@ def test_a_clean_stop_keeps_the_copy(store: LogStore, disk: SimulatedDisk) -> No
     again = open_two(disk, TestClock())
     found = again.future_log(PARTITION)
     assert found is not None
-    assert (found.log_end_offset, found.recovery_point, found.home.path) == (end, end, B)
+    assert (found.log_end_offset, found.recovery_point, found.log_directory.path) == (end, end, B)
     assert again.get(PARTITION) is not None
 
 
@@ -125,7 +131,7 @@ def test_two_copies_of_one_topic_are_settled(disk: SimulatedDisk, caplog: pytest
     again = open_two(disk, TestClock())
     found = again.get(PARTITION)
     assert found is not None
-    assert found.home.path == B
+    assert found.log_directory.path == B
     assert read_all(found) == before
     (stray,) = directories(disk, A)
     assert stray.startswith("orders-0.")
@@ -164,11 +170,11 @@ def test_a_failed_directory_keeps_the_old_copy_aside(store: LogStore, disk: Simu
     while copy(log, future):
         pass
     old = store.promote(PARTITION)
-    future.home.fail(OSError(errno.EIO, "gone"), "testing")
+    future.log_directory.fail(OSError(errno.EIO, "gone"), "testing")
     with pytest.raises(StorageError):
         store.finish_promotion(old)
     assert directories(disk, A)[0].endswith("-stray")
-    assert not old.home.is_offline
+    assert not old.log_directory.is_offline
 
 
 def test_placement_counts_the_copies(store: LogStore) -> None:
@@ -176,7 +182,7 @@ def test_placement_counts_the_copies(store: LogStore) -> None:
     store.create_future(PARTITION, B)
     store.create(PARTITION._replace(partition=1), directory=A)
     log = store.create(PARTITION._replace(partition=2))
-    assert log.home.path == B
+    assert log.log_directory.path == B
 
 
 STEPS = st.lists(
@@ -226,7 +232,7 @@ def test_a_crash_at_any_change_of_a_move(rounds: list[tuple[list[str], int]], ch
                     case "checkpoint":
                         store.checkpoint_recovery_points()
                     case "begin" if future is None and old is None:
-                        store.create_future(PARTITION, B if log.home.path == A else A)
+                        store.create_future(PARTITION, B if log.log_directory.path == A else A)
                     case "copy" if future is not None:
                         copy(log, future, 200)
                     case "promote" if future is not None and future.log_end_offset == log.log_end_offset:
@@ -275,4 +281,4 @@ def test_a_log_that_is_gone_does_not_take_its_directory_along(store: LogStore) -
             use()
         except StorageError as error:
             assert "not in use any more" in str(error)  # noqa: PT017 - some of them need no file
-    assert not log.home.is_offline
+    assert not log.log_directory.is_offline

@@ -13,7 +13,7 @@ CONFIG = LogConfig(segment_bytes=SIZE, preallocate=True)
 
 
 def sizes(log: Log) -> list[int]:
-    disk = log.home.disk
+    disk = log.log_directory.disk
     found = [
         (entry.name, f"{log.segments.directory}/{entry.name}")
         for entry in disk.list_directory(log.segments.directory)

@@ -118,7 +118,7 @@ def test_a_range_outlives_its_segment() -> None:
     assert file_range is not None
     before = read_range(file_range)
     log.truncate_fully_and_start_at(Offset(100))
-    log.home.remove(log.home.removals_due())
+    log.log_directory.remove(log.log_directory.removals_due())
     assert read_range(file_range) == before
 
 

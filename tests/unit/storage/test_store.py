@@ -89,7 +89,7 @@ def test_new_logs_go_where_the_fewest_are() -> None:
     store = two_directories(SimulatedDisk())
     for partition in partitions(5):
         store.create(partition)
-    assert [len(store.logs_in(home)) for home in store.directories] == [3, 2]
+    assert [len(store.logs_in(log_directory)) for log_directory in store.directories] == [3, 2]
     assert str(store.create(TopicPartition("chosen", 0), directory="/b").directory) == "/b/chosen-0"
     with pytest.raises(LogDirectoryNotFoundError):
         store.create(TopicPartition("chosen", 1), directory="/c")
@@ -283,7 +283,7 @@ def test_one_bad_disk_does_not_stop_the_others() -> None:
     with pytest.raises(StorageError):
         append(logs[0], batch())
     disk.fail_at(None)
-    assert [home.path for home in failed] == ["/a"]
+    assert [log_directory.path for log_directory in failed] == ["/a"]
     assert store.offline_directories == [store.directories[0]]
     append(logs[1], batch())
     with pytest.raises(StorageError, match="/a is offline"):

@@ -127,7 +127,7 @@ def test_retention_by_time() -> None:
 def test_retention_by_time_of_records_without_times_goes_by_the_file() -> None:
     clock = TestClock()
     log = make(0, clock, retention_ms=4000)
-    log.home.disk.now_ms = clock.wall_ms  # type: ignore[attr-defined]
+    log.log_directory.disk.now_ms = clock.wall_ms  # type: ignore[attr-defined]
     append(log, batch(timestamp=-1))
     log.advance_high_watermark(Offset(1))
     assert log.delete_old_segments(WallMs(clock.wall + 4000)) == 0
