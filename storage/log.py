@@ -8,65 +8,238 @@ All methods are synchronous and meant for one thread, the broker's loop; those t
 whole directory offline and raises `StorageError`; any other error leaves the log as it was.
 """
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from pathlib import Path
 
-from storage.append_validation import PreparedBatch, prepare_batch
-from storage.batch_scan import check_checksum, header_at
-from storage.errors import (
-    CorruptBatchError,
-    OffsetOutOfRangeError,
-    RecordBatchTooLargeError,
-    RecordError,
-    UnexpectedAppendOffsetError,
-)
-from storage.log_read import LogRead, read_segments
-from storage.log_trimming import TrimmableLog
-from storage.offset_index import RELATIVE_OFFSET_MAX
-from storage.producer_recovery import apply_batch, index_completed, read_marker
-from storage.producer_table import AppendOrigin
+from storage import names
+from storage.appending import AppendResult, LogAppender
+from storage.errors import InconsistentTopicIdError
+from storage.flushing import LogFlusher
+from storage.log_config import LogConfig
+from storage.log_directory import LogDirectory
+from storage.log_files import LogFiles
+from storage.log_offsets import LogOffsets
+from storage.log_read import LogRead
+from storage.log_reader import LogReader
+from storage.partition_metadata import write_topic_id
+from storage.producer_table import EXPIRATION_MS, AppendOrigin
+from storage.recovery import load
+from storage.retention import Retention
 from storage.segment import Segment
 from storage.segments import LogOffsetMetadata
-from storage.timestamps import TimestampedOffset, find_by_timestamp, find_max_timestamp
+from storage.timestamps import TimestampedOffset
 from storage.transaction_index import AbortedTransaction
-from wire.records.batch import BatchHeader
-from wire.records.errors import CorruptRecordError
-from wire.types import NO_LEADER_EPOCH, NO_OFFSET, NO_TIMESTAMP, LeaderEpoch, Offset, WallMs
+from storage.truncation import Truncation
+from wire.types import (
+    NO_TOPIC_ID,
+    LeaderEpoch,
+    MonotonicSeconds,
+    Offset,
+    TopicId,
+    TopicPartition,
+    WallMs,
+    topic_id_text,
+)
 
 __all__ = ["AppendOrigin", "AppendResult", "Log", "LogOffsetMetadata", "LogRead"]
 
-_NO_ERRORS: Final[Sequence[RecordError]] = ()
 
-
-class AppendResult(NamedTuple):
-    """What an append did.
+class Log:
+    """One partition's log. Its parts do the work, each for one side of it.
 
     Attributes:
-        first_offset: of the first record; -1 where nothing was appended.
-        last_offset: of the last record.
-        max_timestamp: the greatest of the records.
-        log_append_time: the leader's clock if the topic stamps with it, else -1; of the first append for a
-            duplicate.
-        log_start_offset: the log's start.
-        record_errors: always empty; what is wrong with records is raised.
-        duplicate: whether the batch had been appended before, and was not again.
-        size: bytes appended.
+        topic_partition: whose.
+        topic_id: the topic's identity, `NO_TOPIC_ID` until it is known.
+        log_directory: the log directory it is in.
+        segments: the records, and the log's end.
+        leader_epochs: where each leader epoch began.
+        producer_state: idempotent and transactional producers.
+        offsets: the log start and the high watermark.
+        flusher: the recovery point.
+        on_roll: called with the log when it has rolled.
     """
 
-    first_offset: Offset
-    last_offset: Offset
-    max_timestamp: WallMs
-    log_append_time: WallMs
-    log_start_offset: Offset
-    record_errors: Sequence[RecordError] = _NO_ERRORS
-    duplicate: bool = False
-    size: int = 0
+    __slots__ = (
+        "_appender",
+        "_files",
+        "_reader",
+        "_retention",
+        "_truncation",
+        "flusher",
+        "leader_epochs",
+        "log_directory",
+        "offsets",
+        "on_roll",
+        "producer_state",
+        "segments",
+        "topic_id",
+        "topic_partition",
+    )
 
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        log_directory: LogDirectory,
+        directory: str,
+        config: LogConfig,
+        *,
+        topic_id: TopicId = NO_TOPIC_ID,
+        producer_expiration_ms: int = EXPIRATION_MS,
+    ) -> None:
+        """Make the object for a log that `open` then reads from its directory."""
+        files = LogFiles(topic_partition, log_directory, directory, config, producer_expiration_ms)
+        self._files = files
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.log_directory = log_directory
+        self.segments = files.segments
+        self.leader_epochs = files.leader_epochs
+        self.producer_state = files.producer_state
+        self.offsets = LogOffsets(files)
+        self.flusher = LogFlusher(files)
+        self._appender = LogAppender(files, self.offsets, self.flusher, self.roll)
+        self._reader = LogReader(files, self.offsets)
+        self._truncation = Truncation(files, self.offsets, self.flusher)
+        self._retention = Retention(files, self.offsets, self.flusher, self.roll)
+        self.on_roll: Callable[[Log], None] | None = None
 
-class Log(TrimmableLog):
-    """One partition's log; `LogState` has its offsets, `TrimmableLog` how it is cut."""
+    def open(
+        self,
+        *,
+        log_start: Offset = Offset(0),  # noqa: B008 - a NewType call is the bare int
+        recovery_point: Offset = Offset(0),  # noqa: B008
+        clean: bool = True,
+        compacted_to: Offset = Offset(0),  # noqa: B008
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """Read the log's directory, and recover it unless the last stop was clean.
 
-    __slots__ = ()
+        Args:
+            log_start: as checkpointed.
+            recovery_point: as checkpointed.
+            clean: whether its log directory was closed cleanly.
+            compacted_to: up to where it is compacted, as checkpointed.
+            progress: told of recovered bytes.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        try:
+            loaded = load(
+                self.segments,
+                self.leader_epochs,
+                self.producer_state,
+                log_start=log_start,
+                recovery_point=recovery_point,
+                clean=clean,
+                compacted_to=compacted_to,
+                progress=progress,
+            )
+        except OSError as error:
+            raise self._files.failed(error, "opening") from error
+        log_start_offset, self.flusher.recovery_point, _ = loaded
+        self.offsets.log_start = self.offsets.high_watermark = log_start_offset
+
+    def __repr__(self) -> str:
+        return (
+            f"Log({self.topic_partition}, {self.log_start_offset} to {self.log_end_offset}, "
+            f"high watermark {self.high_watermark})"
+        )
+
+    @property
+    def config(self) -> LogConfig:
+        """The topic's settings."""
+        return self.segments.config
+
+    def update_config(self, config: LogConfig) -> None:
+        """Take new settings; they hold from the next append, roll and retention pass on."""
+        self.segments.config = config
+
+    @property
+    def directory(self) -> Path:
+        """The log's own directory."""
+        return Path(self.segments.directory)
+
+    @property
+    def log_end_offset(self) -> Offset:
+        """The offset that the next record gets."""
+        return self.segments.end_offset
+
+    @property
+    def log_end(self) -> LogOffsetMetadata:
+        """The log's end with its place."""
+        return self.segments.end
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments together."""
+        return self.segments.size_bytes
+
+    @property
+    def active_segment(self) -> Segment:
+        """The segment that is written to."""
+        return self.segments.active
+
+    @property
+    def log_start_offset(self) -> Offset:
+        """The first offset that may be read."""
+        return self.offsets.log_start
+
+    @property
+    def recovery_point(self) -> Offset:
+        """The offset below which all is known to be on disk."""
+        return self.flusher.recovery_point
+
+    @property
+    def last_flush(self) -> MonotonicSeconds:
+        """When a flush last ended, or the log was opened."""
+        return self.flusher.last_flush
+
+    @property
+    def truncations(self) -> int:
+        """How often the log's end has been cut off since it was opened."""
+        return self._truncation.count
+
+    # High watermark and stable offset
+
+    @property
+    def high_watermark(self) -> Offset:
+        """The offset below which every in-sync replica has all records: what consumers may read."""
+        return self.offsets.high_watermark
+
+    def advance_high_watermark(self, offset: Offset) -> bool:
+        """Raise the high watermark, to the log's end at most; a lower one changes nothing.
+
+        Returns:
+            Whether it rose.
+        """
+        return self.offsets.advance_high_watermark(offset)
+
+    def set_high_watermark(self, offset: Offset) -> Offset:
+        """Adopt a leader's or a checkpoint's high watermark, kept within the log; it may be lower than ours.
+
+        Returns:
+            What it is now.
+        """
+        return self.offsets.set_high_watermark(offset)
+
+    @property
+    def high_watermark_metadata(self) -> LogOffsetMetadata:
+        """The high watermark with its place.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        return self.offset_metadata(self.offsets.high_watermark)
+
+    @property
+    def last_stable_offset(self) -> Offset:
+        """The offset below which no transaction is open: what readers of committed data may read."""
+        return self.offsets.last_stable_offset
+
+    def offset_metadata(self, offset: Offset) -> LogOffsetMetadata:
+        """Return an offset with the place of its batch."""
+        return self._reader.offset_metadata(offset)
 
     # Appending
 
@@ -78,296 +251,146 @@ class Log(TrimmableLog):
         *,
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendResult:
-        """Check records, give them their offsets, and write them.
-
-        Worked example: the log ends at 1200, and a client's batch of three records comes. It is patched to
-        base offset 1200 and our epoch, written, and the log ends at 1203; the result says 1200 to 1202.
-
-        Args:
-            records: a whole message set as it came, one v2 batch or messages of older formats. Patched in
-                place where it can be.
-            leader_epoch: ours.
-            now: wall time.
-            origin: who brings them.
-
-        Raises:
-            StorageError: the disk failed; whether the records are in the log shows at recovery.
-            LogError: another one: the records were refused, and nothing was written. `prepare_batch` and
-                `ProducerState.check` say why.
-        """
-        self.log_directory.check_online()
-        segments = self.segments
-        end = segments.end_offset
-        batch = prepare_batch(records, segments.config, end, leader_epoch, now, origin)
-        header = batch.header
-        if header.producer_id >= 0:
-            duplicate = self._check_producer(batch, origin)
-            if duplicate is not None:
-                return duplicate
-        data = batch.data
-        size = len(data)
-        if size > segments.config.segment_bytes:
-            raise RecordBatchTooLargeError(
-                f"{size} bytes exceed the maximum segment size of {segments.config.segment_bytes}"
-            )
-        last_offset, max_timestamp = batch.last_offset, batch.max_timestamp
-        try:
-            segment = self._segment_for(size, end, last_offset, max_timestamp, now)
-            position = segment.size
-            segment.append(
-                data, last_offset, max_timestamp, last_offset, segments.config.index_interval_bytes
-            )
-            segments.note_position(end, segment, position)
-            segments.end_offset = Offset(last_offset + 1)
-            if leader_epoch != self.leader_epochs.latest:
-                self.leader_epochs.assign(leader_epoch, end)
-            producers = self.producer_state
-            if header.producer_id >= 0:
-                completed = apply_batch(producers, header, end, data, 0)
-                if completed is not None:
-                    index_completed(producers, completed, segment)
-            producers.end_offset = segments.end_offset
-        except OSError as error:
-            raise self._failed(error, "appending") from error
-        if segments.end_offset - self.recovery_point >= segments.config.flush_messages:
-            self.flush()
-        return AppendResult(
-            end, last_offset, max_timestamp, batch.log_append_time, self.log_start_offset, size=size
-        )
-
-    def _check_producer(self, batch: PreparedBatch, origin: AppendOrigin) -> AppendResult | None:
-        header, first_offset = batch.header, batch.first_offset
-        if header.is_control:
-            found = read_marker(batch.data, 0, header)
-            if found is not None:
-                self.producer_state.check_marker(header, found[0], first_offset)
-            return None
-        duplicate = self.producer_state.check(header, first_offset, origin)
-        if duplicate is None:
-            return None
-        return AppendResult(
-            duplicate.first_offset,
-            duplicate.last_offset,
-            batch.max_timestamp,
-            duplicate.timestamp,
-            self.log_start_offset,
-            duplicate=True,
-        )
+        """Check records, give them their offsets, and write them, as `LogAppender` does."""
+        return self._appender.append_as_leader(records, leader_epoch, now, origin)
 
     def append_as_follower(self, records: memoryview | bytes | bytearray) -> AppendResult:
-        """Write what the leader sent, as it is.
-
-        Args:
-            records: batches and, from old logs, messages; an incomplete last one is ignored.
-
-        Returns:
-            What was appended; -1 as both offsets where `records` holds nothing whole.
-
-        Raises:
-            CorruptBatchError: a checksum does not fit; nothing was written.
-            UnexpectedAppendOffsetError: the batches are out of order, or begin below the log's end; nothing
-                was written.
-            RecordBatchTooLargeError: more bytes than a segment may have.
-            StorageError: the disk failed.
-        """
-        self.log_directory.check_online()
-        segments = self.segments
-        batches = self._check_replicated(records)
-        if not batches:
-            return AppendResult(NO_OFFSET, NO_OFFSET, NO_TIMESTAMP, NO_TIMESTAMP, self.log_start_offset)
-        last_position, last_header = batches[-1]
-        size = last_position + last_header.size
-        if size > segments.config.segment_bytes and len(batches) == 1:
-            raise RecordBatchTooLargeError(
-                f"{size} bytes exceed the maximum segment size of {segments.config.segment_bytes}"
-            )
-        first_offset = batches[0][1].base_offset
-        max_timestamp = max(header.max_timestamp for _, header in batches)
-        view = memoryview(records)
-        try:
-            start = 0
-            while start < len(batches):
-                start = self._append_some(view, batches, start, size)
-        except OSError as error:
-            raise self._failed(error, "appending") from error
-        if segments.end_offset - self.recovery_point >= segments.config.flush_messages:
-            self.flush()
-        if self._high_watermark > segments.end_offset:
-            self._high_watermark = segments.end_offset
-        return AppendResult(
-            first_offset,
-            Offset(segments.end_offset - 1),
-            max_timestamp,
-            NO_TIMESTAMP,
-            self.log_start_offset,
-            size=size,
-        )
-
-    def _check_replicated(self, records: memoryview | bytes | bytearray) -> list[tuple[int, BatchHeader]]:
-        view = memoryview(records)
-        batches: list[tuple[int, BatchHeader]] = []
-        expected = self.segments.end_offset
-        position, size = 0, len(view)
-        try:
-            while position < size:
-                header = header_at(view, position)
-                if header is None or position + header.size > size:
-                    break
-                check_checksum(view, position, header)
-                # Of an old wrapper message only the last offset is known.
-                if header.base_offset < expected or header.last_offset_delta < 0:
-                    raise UnexpectedAppendOffsetError(
-                        f"an append to {self.topic_partition} begins at offset {header.base_offset}, "
-                        f"below the next offset {expected}",
-                        header.base_offset,
-                        header.last_offset,
-                    )
-                batches.append((position, header))
-                expected = header.next_offset
-                position += header.size
-        except CorruptRecordError as error:
-            raise CorruptBatchError(f"{self.topic_partition}: {error}") from error
-        return batches
-
-    def _append_some(
-        self, view: memoryview, batches: list[tuple[int, BatchHeader]], start: int, size: int
-    ) -> int:
-        """Append the batches from `start` on that go into one segment; gives the first that was not."""
-        segments, now = self.segments, self.log_directory.clock.wall_ms()
-        first_position, first = batches[start]
-        stop = len(batches)
-        if size - first_position > segments.config.segment_bytes:
-            # A fetch may bring more than a segment takes.
-            stop = start + 1
-            limit = first_position + segments.config.segment_bytes
-            while stop < len(batches) and batches[stop][0] + batches[stop][1].size <= limit:
-                stop += 1
-        last_position, last = batches[stop - 1]
-        data = view[first_position : last_position + last.size]
-        newest = max(batches[start:stop], key=lambda batch: batch[1].max_timestamp)[1]
-        segment = self._segment_for(len(data), first.base_offset, last.last_offset, newest.max_timestamp, now)
-        base_position = segment.size
-        segment.append_batches(
-            data, first_position, batches[start:stop], segments.config.index_interval_bytes
-        )
-        segments.note_position(first.base_offset, segment, base_position)
-        segments.end_offset = last.next_offset
-        producers = self.producer_state
-        for position, header in batches[start:stop]:
-            if header.partition_leader_epoch not in (self.leader_epochs.latest, -1):
-                self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
-            if header.producer_id >= 0:
-                completed = apply_batch(producers, header, header.base_offset, view, position)
-                if completed is not None:
-                    index_completed(producers, completed, segment)
-        producers.end_offset = segments.end_offset
-        return stop
-
-    def _segment_for(
-        self, size: int, first_offset: Offset, last_offset: Offset, max_timestamp: WallMs, now: WallMs
-    ) -> Segment:
-        active, config = self.segments.active, self.segments.config
-        if active.should_roll(
-            size,
-            last_offset,
-            max_timestamp,
-            now,
-            config.segment_bytes,
-            config.roll_ms,
-            config.segment_index_bytes,
-        ):
-            # At the log's end, even if a follower's next batch comes after a gap: so the segments of a log that was
-            # never compacted follow each other without one, and recovery can tell when a crash has lost the end of a
-            # segment.
-            reachable = last_offset - self.segments.end_offset <= RELATIVE_OFFSET_MAX
-            return self.roll(self.segments.end_offset if reachable else first_offset)
-        return active
+        """Write what the leader sent, as it is, as `LogAppender` does."""
+        return self._appender.append_as_follower(records)
 
     # Reading
 
     def read(self, offset: Offset, max_bytes: int, *, upper_bound: Offset, min_one_batch: bool) -> LogRead:
-        """Find the bytes that answer a fetch, without reading them.
-
-        The range begins with the batch that holds `offset`, which may begin before it, and lies in one
-        segment. Its end may cut a batch.
-
-        Args:
-            offset: the first offset wanted; where compaction left a gap, the next batch is given.
-            max_bytes: the most bytes wanted.
-            upper_bound: read nothing at or above it: the high watermark, the last stable offset or the log's
-                end.
-            min_one_batch: give the first batch whole even if it is larger than `max_bytes`.
-
-        Raises:
-            OffsetOutOfRangeError: below the log's start or above its end.
-            CorruptBatchError: the .log is damaged before the batch that was looked for.
-            StorageError: the disk failed.
-        """
-        if offset < self.log_start_offset:
-            raise OffsetOutOfRangeError(
-                f"offset {offset} of {self.topic_partition} is below the log's start {self.log_start_offset}"
-            )
-        self.log_directory.check_online()
-        try:
-            return read_segments(self.segments, offset, max_bytes, upper_bound, min_one_batch=min_one_batch)
-        except CorruptRecordError as error:
-            raise CorruptBatchError(f"{self.topic_partition}: {error}") from error
-        except OSError as error:
-            raise self._failed(error, "reading") from error
+        """Find the bytes that answer a fetch, without reading them, as `LogReader` does."""
+        return self._reader.read(offset, max_bytes, upper_bound=upper_bound, min_one_batch=min_one_batch)
 
     def collect_aborted_transactions(self, start: Offset, end: Offset) -> list[AbortedTransaction]:
-        """Return the aborted transactions that touch [start, end), for a reader of committed data.
-
-        Raises:
-            StorageError: the disk failed.
-        """
-        found: list[AbortedTransaction] = []
-        segment = self.segments.floor(start) or self.segments.first
-        try:
-            for candidate in self.segments.between(segment.base_offset, self.log_end_offset):
-                aborted, complete = candidate.transaction_index.collect(start, end)
-                found.extend(aborted)
-                if complete:
-                    break
-        except OSError as error:
-            raise self._failed(error, "reading aborted transactions") from error
-        return found
+        """Return the aborted transactions that touch [start, end), for a reader of committed data."""
+        return self._reader.collect_aborted_transactions(start, end)
 
     def earliest(self) -> TimestampedOffset:
         """Return the log's start; its epoch where the log knows it."""
-        first = self.leader_epochs.earliest_entry
-        known = first is not None and first.start_offset <= self.log_start_offset
-        epoch = first.epoch if first is not None and known else NO_LEADER_EPOCH
-        return TimestampedOffset(NO_TIMESTAMP, self.log_start_offset, epoch)
+        return self._reader.earliest()
 
     def latest(self) -> TimestampedOffset:
         """Return the log's end and the newest epoch."""
-        return TimestampedOffset(NO_TIMESTAMP, self.log_end_offset, self.leader_epochs.latest)
+        return self._reader.latest()
 
     def find_offset_by_timestamp(self, timestamp: WallMs) -> TimestampedOffset | None:
-        """Find the first record that is at least as young as `timestamp`; None where there is none.
-
-        Raises:
-            CorruptBatchError: the batch that holds it is damaged.
-            StorageError: the disk failed.
-        """
-        try:
-            return find_by_timestamp(self.segments, timestamp, self.log_start_offset)
-        except CorruptRecordError as error:
-            raise CorruptBatchError(f"{self.topic_partition}: {error}") from error
-        except OSError as error:
-            raise self._failed(error, "searching by timestamp") from error
+        """Find the first record that is at least as young as `timestamp`; None where there is none."""
+        return self._reader.find_offset_by_timestamp(timestamp)
 
     def find_max_timestamp(self) -> TimestampedOffset | None:
-        """Find the record with the greatest timestamp; None where no record has any.
+        """Find the record with the greatest timestamp; None where no record has any."""
+        return self._reader.find_max_timestamp()
+
+    # Rolling and flushing
+
+    def roll(self, base_offset: Offset | None = None) -> Segment:
+        """Begin a new segment at the log's end, or at `base_offset` beyond it; a snapshot of the producers
+        goes with it.
 
         Raises:
-            CorruptBatchError: the batch that holds it is damaged.
             StorageError: the disk failed.
         """
         try:
-            return find_max_timestamp(self.segments)
-        except CorruptRecordError as error:
-            raise CorruptBatchError(f"{self.topic_partition}: {error}") from error
+            segment = self.segments.roll(self.log_end_offset if base_offset is None else base_offset)
+            self.producer_state.end_offset = segment.base_offset
+            self.producer_state.take_snapshot()
         except OSError as error:
-            raise self._failed(error, "searching by timestamp") from error
+            raise self._files.failed(error, "rolling") from error
+        if self.on_roll is not None:
+            self.on_roll(self)
+        return segment
+
+    def flush(self, to: Offset | None = None) -> None:
+        """Make the log below an offset (its end where None) survive power loss, as `LogFlusher` does."""
+        self.flusher.flush(to)
+
+    # Cutting
+
+    def truncate_suffix(self, to: Offset) -> bool:
+        """Cut off every record at or above an offset, as `Truncation` does; return whether there was any."""
+        return self._truncation.truncate_suffix(to)
+
+    def truncate_fully_and_start_at(self, offset: Offset, log_start: Offset | None = None) -> None:
+        """Drop every record; the log begins anew at `offset`."""
+        self._truncation.truncate_fully_and_start_at(offset, log_start)
+
+    def replace_segments(self, base_offset: Offset, replaced: list[Segment]) -> None:
+        """Put a segment that compaction has finished, `.cleaned` and synced, in the place of those it was made from.
+
+        Raises:
+            StorageError: the disk failed; opening the log anew finishes it or undoes it.
+        """
+        self.log_directory.check_online()
+        try:
+            with self.flusher.removing():
+                self.segments.swap_in(base_offset, replaced)
+            self._files.forget_snapshots([old for old in replaced if old.base_offset != base_offset])
+        except OSError as error:
+            raise self._files.failed(error, "replacing segments") from error
+
+    def advance_log_start(self, offset: Offset) -> bool:
+        """Let the log start at a later offset, as `Retention` does; return whether it rose."""
+        return self._retention.advance_log_start(offset)
+
+    def delete_old_segments(self, now: WallMs) -> int:
+        """Remove the segments that the settings and the log start let go; return how many."""
+        return self._retention.delete_old_segments(now)
+
+    # Identity, name and end
+
+    def assign_topic_id(self, topic_id: TopicId) -> None:
+        """Note which topic this log is of, on disk too.
+
+        Raises:
+            InconsistentTopicIdError: it is another topic's.
+            StorageError: the disk failed.
+        """
+        if self.topic_id == topic_id:
+            return
+        if self.topic_id != NO_TOPIC_ID:
+            raise InconsistentTopicIdError(
+                f"the log of {self.topic_partition} belongs to topic id {topic_id_text(self.topic_id)}, "
+                f"not {topic_id_text(topic_id)}"
+            )
+        try:
+            write_topic_id(self.log_directory.disk, self.segments.directory, topic_id)
+        except OSError as error:
+            raise self._files.failed(error, "writing the topic id") from error
+        self.topic_id = topic_id
+
+    def rename(self, name: str) -> None:
+        """Give the log's directory another name within its log directory; the log goes on in it.
+
+        The name survives power loss after the next `flush`.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        self.flusher.rename(name)
+
+    def set_aside(self, mark: str = names.DELETE_DIRECTORY) -> str:
+        """Rename the log's directory to `<topic>-<partition>.<unique><mark>`, close the log, and return the new path.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        self.flusher.rename(self._files.set_aside_name(mark))
+        self.segments.close()
+        return self.segments.directory
+
+    def close(self, *, clean: bool = True) -> None:
+        """Stop using the log's files.
+
+        Args:
+            clean: flush everything first, and leave a snapshot of the producers at the end, so that the next
+                start reads next to nothing.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        if clean and not self.log_directory.is_offline:
+            self.flusher.flush_to_close()
+        self.segments.close()

@@ -17,7 +17,6 @@ from storage.loading import LoadProgress, load_directory
 from storage.log import Log
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
-from storage.log_state import LogState
 from storage.moving_logs import MovingLogs
 from storage.partition_metadata import write_topic_id
 from storage.producer_state import EXPIRATION_MS
@@ -339,9 +338,8 @@ class LogStore(MovingLogs):
         self._logs.clear()
         self._future_logs.clear()
 
-    def _note_roll(self, log: LogState) -> None:
-        if isinstance(log, Log):
-            self._rolled.add(log)
+    def _note_roll(self, log: Log) -> None:
+        self._rolled.add(log)
 
     def _directory_failed(self, log_directory: LogDirectory) -> None:
         if self.on_directory_failure is not None:

@@ -243,11 +243,11 @@ class Machine:
 
 def stored(log: Log) -> list[bytes]:
     """Every batch in the segments, whether below the log's start or not."""
-    start, log.log_start_offset = log.log_start_offset, log.segments.first.base_offset
+    start, log.offsets.log_start = log.log_start_offset, log.segments.first.base_offset
     try:
         return read_all(log)
     finally:
-        log.log_start_offset = start
+        log.offsets.log_start = start
 
 
 @settings(
