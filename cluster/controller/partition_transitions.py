@@ -145,6 +145,18 @@ class PartitionTransitions:
         """
         return await self._elect(partitions, self._decide_same, tell=False)
 
+    async def topics_that_allow_unclean(self, topics: set[str]) -> set[str]:
+        """Return those of some topics whose leaders may be elected from outside the ISR."""
+        if not topics:
+            return set()
+        default = "true" if self._settings.unclean_leader_election_enable else "false"
+        configs = await self._store.read_configs(TOPICS, sorted(topics))
+        return {
+            topic
+            for topic, config in configs.items()
+            if config.get(UNCLEAN_ELECTION_KEY, default).strip().lower() == "true"
+        }
+
     # The machine
 
     def _apply(self, partitions: Iterable[TopicPartition], event: machine.PartitionEvent) -> None:
@@ -329,7 +341,7 @@ class PartitionTransitions:
             if election is None and not unclean:
                 lost.append(partition)
         # Only where nobody in sync is left does it matter what the topic allows: read that for these alone.
-        allowed = await self._topics_that_allow_unclean({partition.topic for partition in lost})
+        allowed = await self.topics_that_allow_unclean({partition.topic for partition in lost})
         for partition in lost:
             if partition.topic in allowed:
                 decisions[partition] = elect_offline(
@@ -340,17 +352,6 @@ class PartitionTransitions:
                     unclean=True,
                 )
         return decisions
-
-    async def _topics_that_allow_unclean(self, topics: set[str]) -> set[str]:
-        if not topics:
-            return set()
-        default = "true" if self._settings.unclean_leader_election_enable else "false"
-        configs = await self._store.read_configs(TOPICS, sorted(topics))
-        return {
-            topic
-            for topic, config in configs.items()
-            if config.get(UNCLEAN_ELECTION_KEY, default).strip().lower() == "true"
-        }
 
     async def _decide_preferred(self, states: Mapping[TopicPartition, PartitionLeadership]) -> Decisions:
         context = self._context

@@ -12,8 +12,9 @@ leave
    the in-sync ones, are stopped and deleted, and the znode of the topic gets the target alone.
 
 A move may be replaced while it runs, its origin staying the origin: cancelling is a move back to it. Replicas
-that only the replaced move needed go at once. Many moves are made together: one write a topic, one request a
-broker.
+that only the replaced move needed go at once, so a change that would delete every in-sync replica is refused
+(as KRaft refuses it, and Kafka with ZooKeeper does not) unless the topic allows unclean elections. Many moves
+are made together: one write a topic, one request a broker.
 """
 
 import logging
@@ -24,6 +25,7 @@ from cluster.controller.partition_transitions import ElectionFailed
 from cluster.controller.term import Term
 from cluster.statemachines import replica as machine
 from cluster.statemachines.leadership import PartitionAssignment
+from cluster.statemachines.partition import PartitionState
 from cluster.statemachines.replica import ReplicaState
 from cluster.statemachines.topic_deletion import Replica
 from cluster.zookeeper.client import BadVersionError
@@ -157,6 +159,14 @@ async def _begin(term: Term, moves: Moves) -> dict[TopicPartition, ApiError | No
         else:
             outcomes[partition] = None
             begun[partition] = planned
+    losing, refused = await _losing_all_in_sync(term, begun)
+    for partition in refused:
+        outcomes[partition] = ApiError(
+            Error.INVALID_REPLICA_ASSIGNMENT,
+            f"No replica of {list(begun[partition].replicas)} is in sync: the change would delete the only replicas "
+            "with all records. Wait until one of them is back and in sync.",
+        )
+        del begun[partition]
     before = {partition: context.assignment(partition) for partition in begun}
     await _store(term, {tp: planned for tp, planned in begun.items() if planned != before[tp]})
     unneeded = []
@@ -168,9 +178,30 @@ async def _begin(term: Term, moves: Moves) -> dict[TopicPartition, ApiError | No
             for replica in before[partition].replicas
             if replica not in planned.replicas
         ]
-    await _remove_replicas(term, unneeded)
+    await _remove_replicas(term, unneeded, even_last_of=losing)
     await _proceed(term, list(begun))
     return outcomes
+
+
+async def _losing_all_in_sync(term: Term, moves: Moves) -> tuple[set[TopicPartition], set[TopicPartition]]:
+    """Find the moves that would delete every in-sync replica: those whose topic allows that, and the others."""
+    context = term.context
+    deleting = [
+        partition
+        for partition, planned in moves.items()
+        if not set(context.assignment(partition).replicas).issubset(planned.replicas)
+    ]
+    if not deleting:
+        return set(), set()
+    states = await term.store.read_partition_states(deleting)
+    losing = {
+        partition
+        for partition, state in states.items()
+        if set(state.isr).isdisjoint(moves[partition].replicas)
+    }
+    unclean = await term.partitions.topics_that_allow_unclean({partition.topic for partition in losing})
+    allowed = {partition for partition in losing if partition.topic in unclean}
+    return allowed, losing - allowed
 
 
 async def _store(term: Term, moves: Moves) -> None:
@@ -245,27 +276,45 @@ async def _complete(term: Term, partitions: Sequence[TopicPartition]) -> None:
         [Replica(tp, replica) for tp, move in moves.items() for replica in move.adding],
         machine.ReplicaAvailable(),
     )
-    completed = {tp: PartitionAssignment(move.target) for tp, move in moves.items()}
-    for partition, assignment in completed.items():
+    for partition, move in moves.items():
         # From here on leaders are told a list without the removed replicas, and do not add them again.
-        context.assign(partition, assignment)
-    await _settle_leaders(term, partitions)
+        context.assign(partition, PartitionAssignment(move.target))
+    unsettled = await _settle_leaders(term, partitions)
+    for partition in unsettled:
+        if moves[partition].is_being_reassigned:
+            # The ISR shrank since we looked: the removed replicas may be the only ones with all records.
+            logger.warning("partition %s: its target has no leader yet, the move goes on", partition)
+            context.assign(partition, moves.pop(partition))
     await _remove_replicas(
         term, [Replica(tp, replica) for tp, move in moves.items() for replica in move.removing]
     )
-    await _store(term, completed)
-    await _take_out_of_znode(term, partitions)
-    context.reassigning.difference_update(partitions)
-    term.batch.update_metadata(partitions)
+    await _store(term, {tp: PartitionAssignment(move.target) for tp, move in moves.items()})
+    await _take_out_of_znode(term, moves)
+    context.reassigning.difference_update(moves)
+    term.batch.update_metadata(moves)
     await term.batch.flush()
+    await _elect_after_cancelling(term, unsettled & moves.keys())
     await deletions.unhalt(
         term,
-        {tp.topic for tp in partitions} - {tp.topic for tp in context.reassigning},
+        {tp.topic for tp in moves} - {tp.topic for tp in context.reassigning},
     )
 
 
-async def _settle_leaders(term: Term, partitions: Sequence[TopicPartition]) -> None:
-    """Move leaders that are not in the target or dead; the others hear of the new list."""
+async def _elect_after_cancelling(term: Term, partitions: Collection[TopicPartition]) -> None:
+    """Look for leaders of cancelled moves whose leader was removed and whose origin has nobody in sync."""
+    leaderless = sorted(tp for tp in partitions if not term.context.leaderships[tp].has_leader)
+    term.partitions.lose_leaders(
+        tp for tp in leaderless if term.context.partition_state(tp) is PartitionState.ONLINE
+    )
+    await term.partitions.bring_online(leaderless)
+
+
+async def _settle_leaders(term: Term, partitions: Sequence[TopicPartition]) -> set[TopicPartition]:
+    """Move leaders that are not in the target or dead; the others hear of the new list.
+
+    Returns:
+        The partitions where that failed: what was decided before still holds.
+    """
     context = term.context
     staying: list[TopicPartition] = []
     moving: list[TopicPartition] = []
@@ -277,25 +326,49 @@ async def _settle_leaders(term: Term, partitions: Sequence[TopicPartition]) -> N
             partition, leadership.leader
         )
         (staying if leads_on else moving).append(partition)
-    for partition, outcome in (await term.partitions.bump_epochs(staying)).items():
+    outcomes = await term.partitions.bump_epochs(staying)
+    for partition, outcome in outcomes.items():
         if not isinstance(outcome, ElectionFailed):
             assignment = context.assignment(partition)
             term.batch.tell_role(assignment.replicas, partition, outcome, assignment, is_new=False)
     await term.batch.flush()
-    await term.partitions.elect_reassigned(moving)
+    outcomes |= await term.partitions.elect_reassigned(moving)
+    return {partition for partition, outcome in outcomes.items() if isinstance(outcome, ElectionFailed)}
 
 
-async def _remove_replicas(term: Term, replicas: Sequence[Replica]) -> None:
-    """Stop and delete replicas; nobody waits for the answers, as a dead broker must not hold a move up."""
+async def _remove_replicas(
+    term: Term, replicas: Sequence[Replica], *, even_last_of: Collection[TopicPartition] = ()
+) -> None:
+    """Stop and delete replicas; nobody waits for the answers, as a dead broker must not hold a move up.
+
+    A replica that could not leave the ISR, as nobody else is in it any more, is stopped and keeps its data.
+
+    Args:
+        term: The term of office.
+        replicas: Those that their partitions need no longer.
+        even_last_of: Partitions whose only in-sync replicas may be deleted.
+    """
     if not replicas:
         return
+    context = term.context
+    await term.replicas.apply(replicas, machine.ReplicaUnavailable())
+    deletable = []
+    for partition, broker_id in replicas:
+        leadership = context.leaderships.get(partition)
+        if leadership is None or broker_id not in leadership.isr or partition in even_last_of:
+            deletable.append(Replica(partition, broker_id))
+        else:
+            logger.error(
+                "partition %s: replica %d keeps its data, as it alone is in sync; reassign the partition to it",
+                partition,
+                broker_id,
+            )
     for event in (
-        machine.ReplicaUnavailable(),
         machine.DeletionRequested(),
         machine.DeletionConfirmed(),
         machine.ReplicaForgotten(),
     ):
-        await term.replicas.apply(replicas, event)
+        await term.replicas.apply(deletable, event)
 
 
 async def _take_out_of_znode(term: Term, partitions: Collection[TopicPartition]) -> None:

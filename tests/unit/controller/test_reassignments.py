@@ -6,7 +6,7 @@ from typing import Any
 from cluster.statemachines.leadership import PartitionAssignment
 from cluster.zookeeper.znodes import ReassignPartitionsZnode
 from wire.errors import ApiError, Error
-from wire.types import TopicPartition
+from wire.types import BrokerId, TopicPartition
 
 Tell = Callable[..., None]
 T0 = TopicPartition("t", 0)
@@ -198,5 +198,130 @@ def test_many_moves_write_each_topic_once(tell: Tell) -> None:
         assert (await cluster.store.read_topic("t"))[1] == before + 1
         assert len(cluster.brokers[2].heard) <= 4
         assert len(cluster.brokers[2].roles) == 100
+
+    tell(story)
+
+
+def with_only_an_added_replica_in_sync(unclean: str) -> Callable[[Any], Any]:
+    async def prepare(cluster: Any) -> None:
+        await cluster.create_topic("t", [[1, 2]])
+        await cluster.store.change_config(
+            "topics", "t", lambda config: {**config, "unclean.leader.election.enable": unclean}
+        )
+        await cluster.controllers[0].alter_partition_reassignments({T0: [3, 4]})
+        await cluster.settle()
+        await cluster.set_isr("t", [1, 2, 3])
+        await cluster.kill_broker(1)
+        await cluster.kill_broker(2)
+        assert (await cluster.lead("t"))[:2] == (3, [3])
+
+    return prepare
+
+
+def test_the_only_replica_in_sync_is_not_deleted_by_cancelling(tell: Tell) -> None:
+    async def story(cluster: Any) -> None:
+        controller = cluster.controllers[0]
+        await with_only_an_added_replica_in_sync("false")(cluster)
+        for target in (None, [4, 2, 1]):
+            outcome = await controller.alter_partition_reassignments({T0: target})
+            assert errors(outcome) == [Error.INVALID_REPLICA_ASSIGNMENT]
+            await cluster.settle()
+            assert T0 not in cluster.brokers[3].stopped
+            assert (await cluster.lead("t"))[:2] == (3, [3])
+            assert (await assignment(cluster)).target == (3, 4)
+        await cluster.start_broker(1)
+        await cluster.set_isr("t", [3, 1])
+        assert errors(await controller.alter_partition_reassignments({T0: None})) == [None]
+        await cluster.settle()
+        assert (await cluster.lead("t"))[:2] == (1, [1])
+        assert cluster.brokers[3].stopped[T0][0]
+
+    tell(story, 5)
+
+
+def test_the_only_replica_in_sync_is_not_deleted_through_the_znode(tell: Tell) -> None:
+    async def story(cluster: Any) -> None:
+        await with_only_an_added_replica_in_sync("false")(cluster)
+        await cluster.operator.create(
+            ReassignPartitionsZnode.PATH, ReassignPartitionsZnode.encode({T0: (1, 2)})
+        )
+        await cluster.settle()
+        assert T0 not in cluster.brokers[3].stopped
+        assert await cluster.operator.exists(ReassignPartitionsZnode.PATH) is None
+
+    tell(story, 5)
+
+
+def test_cancelling_where_unclean_elections_are_allowed(tell: Tell) -> None:
+    async def story(cluster: Any) -> None:
+        await with_only_an_added_replica_in_sync("true")(cluster)
+        outcome = await cluster.controllers[0].alter_partition_reassignments({T0: None})
+        assert errors(outcome) == [None]
+        await cluster.settle()
+        assert cluster.brokers[3].stopped[T0][0]
+        assert (await cluster.lead("t"))[0] == -1
+        await cluster.start_broker(2)
+        await cluster.settle()
+        assert (await cluster.lead("t"))[:2] == (2, [2])
+
+    tell(story, 5)
+
+
+def test_an_isr_that_shrinks_while_a_move_is_completed(tell: Tell) -> None:
+    async def story(cluster: Any) -> None:
+        controller = cluster.controllers[0]
+        await cluster.create_topic("t", [[1]])
+        await controller.alter_partition_reassignments({T0: [2]})
+        store = controller._store
+        read = store.read_partition_states
+        reads = 0
+
+        async def read_and_shrink(partitions: Any) -> Any:
+            nonlocal reads
+            states = await read(partitions)
+            reads += 1
+            if reads == 2:  # the notification is read first, then whether the move is complete
+                shrunk = states[T0].with_isr((BrokerId(1),))
+                await cluster.store.write_isr(T0, shrunk, states[T0].zk_version)
+            return states
+
+        store.read_partition_states = read_and_shrink
+        await cluster.set_isr("t", [1, 2])
+        assert reads > 2
+        assert (await cluster.lead("t"))[:2] == (1, [1])
+        assert T0 not in cluster.brokers[1].stopped
+        assert (await assignment(cluster)).is_being_reassigned
+        await cluster.set_isr("t", [1, 2])
+        assert (await cluster.lead("t"))[:2] == (2, [2])
+        assert cluster.brokers[1].stopped[T0][0]
+        assert await assignment(cluster) == PartitionAssignment((2,))
+
+    tell(story)
+
+
+def test_an_isr_that_shrinks_while_a_move_is_cancelled(tell: Tell) -> None:
+    async def story(cluster: Any) -> None:
+        controller = cluster.controllers[0]
+        await cluster.create_topic("t", [[1]])
+        await controller.alter_partition_reassignments({T0: [2]})
+        await cluster.set_isr("t", [1])
+        store = controller._store
+        write = store.set_topic_assignment
+        state = await cluster.state("t")
+        await cluster.store.write_isr(T0, state.with_isr((BrokerId(1), BrokerId(2))), state.zk_version)
+
+        async def write_and_shrink(*args: Any) -> Any:
+            store.set_topic_assignment = write
+            await write(*args)
+            state = await cluster.state("t")
+            await cluster.store.write_isr(T0, state.with_isr((BrokerId(2),)), state.zk_version)
+
+        store.set_topic_assignment = write_and_shrink
+        await controller.alter_partition_reassignments({T0: None})
+        await cluster.settle()
+        assert cluster.brokers[2].stopped[T0][0] is False
+        await controller.alter_partition_reassignments({T0: [2]})
+        await cluster.settle()
+        assert (await cluster.lead("t"))[:2] == (2, [2])
 
     tell(story)
