@@ -152,13 +152,12 @@ class Broker:
         logs = await self._open_logs(cluster_id, configs)
         self._live.attach(logs)
         self._set_state(State.STARTING)
-        directory = Path(logs.directories[0].path) if self._around.has_files else None
-        if directory is not None:
+        if self._around.has_files:
             clock, offload = self._around.clock, self._around.offload
-            self.changes.journal = StateJournal(directory, broker_id, clock.wall_ms, offload)
+            self.changes.journal = StateJournal(self._online_directories, broker_id, clock.wall_ms, offload)
             service.start_soon(self.changes.journal.run, name="state-change journal")
         membership = self._membership = Membership(
-            self._zookeeper, self._store, directory, self._link, self._around.clock
+            self._zookeeper, self._store, self._online_directories, self._link, self._around.clock
         )
         limits = ConnectionLimits(self.config, self._around.offload_abandoned)
         await limits.resolve()
@@ -252,9 +251,24 @@ class Broker:
         if path == "" or not self._around.has_files:
             return
         await self._locked.wait()
-        directory = self.config.log_directories[0]
-        socket = directory / MANAGEMENT_SOCKET if path is None else Path(path)
-        await ManagementServer(socket, management_methods(self)).serve()
+        if path is not None:
+            try:
+                await ManagementServer(Path(path), management_methods(self)).serve()
+            except OSError as error:
+                raise BrokerStopError(
+                    ExitCode.CONFIGURATION, f"ottla.management.socket={path}: {error.strerror}"
+                ) from error
+        for directory in self.config.log_directories:
+            try:
+                await ManagementServer(directory / MANAGEMENT_SOCKET, management_methods(self)).serve()
+            except OSError as error:
+                logger.warning("no management socket in %s: %s", directory, error)
+
+    def _online_directories(self) -> list[Path]:
+        """Return the log directories that work, of a disk that is the machine's."""
+        if self._logs is None or not self._around.has_files:
+            return []
+        return [Path(each.path) for each in self._logs.directories if not each.is_offline]
 
     async def _serve_metrics(self, service: trio.Nursery) -> None:
         """Open the metrics endpoint where one is asked for."""

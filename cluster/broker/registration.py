@@ -6,25 +6,20 @@ stays served meanwhile.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import trio
 
 from cluster.zookeeper.client import SessionEvent, SessionExpiredError
-from cluster.zookeeper.session_record import (
-    close_former_session,
-    erase_session_record,
-    write_session_record,
-)
+from cluster.zookeeper.session_record import SessionRecords
 from wire.types import NO_BROKER_EPOCH, BrokerEpoch
 
 if TYPE_CHECKING:
     from cluster.broker.environment import Session
     from cluster.zookeeper.broker_store import BrokerStore
     from cluster.zookeeper.guardian import GuardianLink
-    from cluster.zookeeper.session_closer import SessionKey
     from cluster.zookeeper.znodes import BrokerRegistration
     from timing.clock import Clock
 
@@ -42,7 +37,7 @@ class Membership:
         self,
         zookeeper: "Session",
         store: "BrokerStore",
-        directory: Path | None,
+        directories: Callable[[], Sequence[Path]],
         link: "GuardianLink | None",
         clock: "Clock",
     ) -> None:
@@ -51,14 +46,14 @@ class Membership:
         Args:
             zookeeper: The session.
             store: Registers.
-            directory: Where the session is recorded, and its lock held; None records none.
+            directories: Return the log directories that are online and locked: one of them records the session.
             link: To the guardian, which closes the session should this process die.
             clock: Monotonic time.
         """
         self.epoch: BrokerEpoch = NO_BROKER_EPOCH
         self._zookeeper = zookeeper
         self._store = store
-        self._directory = directory
+        self._records = SessionRecords(directories)
         self._link = link
         self._clock = clock
         self._registration: BrokerRegistration | None = None
@@ -82,8 +77,7 @@ class Membership:
         Args:
             hosts: `zookeeper.connect`.
         """
-        if self._directory is not None:
-            await trio.to_thread.run_sync(close_former_session, self._directory, hosts, self._clock.monotonic)
+        await trio.to_thread.run_sync(self._records.close_former, hosts, self._clock.monotonic)
 
     async def join(self, registration: "BrokerRegistration") -> None:
         """Register; listeners are told before it returns.
@@ -118,8 +112,7 @@ class Membership:
 
     def left(self) -> None:
         """Note that the session was closed in good order: nobody has to close it any more."""
-        if self._directory is not None:
-            erase_session_record(self._directory)
+        self._records.erase()
         if self._link is not None:
             self._link.announce_closed()
 
@@ -129,20 +122,12 @@ class Membership:
         key = self._zookeeper.session_key
         if self._link is not None:
             self._link.announce_session(key)
-        self._record(key)
+        self._records.write(key)
         self.epoch = await self._store.register(registration)
         logger.info("broker %d is registered with epoch %d", registration.broker_id, self.epoch)
         self._member.set()
         for listener in self._listeners:
             listener(self.epoch)
-
-    def _record(self, key: "SessionKey") -> None:
-        if self._directory is None:
-            return
-        try:
-            write_session_record(self._directory, key)
-        except OSError as error:
-            logger.warning("the session is not recorded, and must time out should we die: %s", error)
 
     def _on_session_event(self, event: SessionEvent) -> None:
         match event:

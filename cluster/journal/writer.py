@@ -4,12 +4,17 @@ Noting an event costs a tuple: encoding and writing is done by a task of its own
 takes thousands of decisions is not held up. A crash of the process loses what was noted in the same turn of the loop.
 The file is rotated at a size and at each start, and the rotated ones are compressed; the oldest go when all of them
 together hold too much.
+
+The journal lies in the first log directory that takes it. A full or failed disk does not end the broker: the journal
+goes on in the next directory, and where none takes it, it is tried again from time to time.
 """
 
+import logging
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -18,12 +23,16 @@ import trio
 from cluster.journal.frames import MAGIC, encode_frame
 from wire.types import BrokerId, WallMs
 
+logger = logging.getLogger(__name__)
+
 JOURNAL_FILE: Final = "state-changes.journal"
 ROTATED_PATTERN: Final = "state-changes-*.journal*"
 ROTATE_AT_BYTES: Final = 8 << 20
 KEEP_BYTES: Final = 64 << 20
 """Of the rotated files together."""
 PENDING_MAX: Final = 200_000
+RETRY_S: Final = 30.0
+"""How long a directory is left alone that did not take the journal, where no other one does."""
 _SLICE: Final = 500
 
 
@@ -31,7 +40,7 @@ class StateJournal:
     """The journal of one broker; `run` writes what `note` was given.
 
     Args:
-        directory: Where its files are.
+        directories: Return the log directories that are online, in order of preference.
         broker_id: Stands in each event.
         wall_ms: The time that stands in each event.
         offload: Runs the compression of a rotated file beside the loop.
@@ -39,12 +48,13 @@ class StateJournal:
 
     def __init__(
         self,
-        directory: Path,
+        directories: Callable[[], Sequence[Path]],
         broker_id: BrokerId,
         wall_ms: Callable[[], WallMs],
         offload: Callable[[Callable[[], object]], Awaitable[object]] = trio.to_thread.run_sync,
     ) -> None:
-        self._directory = directory
+        self._directories = directories
+        self._failed: set[Path] = set()
         self._broker_id = broker_id
         self._wall_ms = wall_ms
         self._offload = offload
@@ -53,11 +63,6 @@ class StateJournal:
         self._number = 0
         self._size = 0
         self._noted = trio.Event()
-
-    @property
-    def path(self) -> Path:
-        """The file that is written to."""
-        return self._directory / JOURNAL_FILE
 
     def note(self, kind: str, what: Mapping[str, Any]) -> None:
         """Note an event; never waits or fails.
@@ -73,35 +78,58 @@ class StateJournal:
         self._noted.set()
 
     async def run(self) -> NoReturn:
-        """Write until cancelled, then what is left.
+        """Write until cancelled, then what is left. A disk that fails is logged, and another one taken."""
+        while True:
+            directory = next((each for each in self._directories() if each not in self._failed), None)
+            if directory is None:
+                await trio.sleep(RETRY_S)
+                self._failed.clear()
+                continue
+            try:
+                await self._write_in(directory)
+            except OSError as error:
+                logger.error("the state-change journal is not written in %s: %s", directory, error)
+                self._failed.add(directory)
+
+    async def _write_in(self, directory: Path) -> NoReturn:
+        """Write files in one directory until cancelled, then what is left.
 
         Raises:
-            OSError: the disk fails.
+            OSError: the disk failed; what was not written whole is still pending.
         """
-        self._set_aside()
-        descriptor = self._open()
+        self._set_aside(directory)
+        descriptor = self._open(directory)
         try:
-            await self._compress()
+            await self._compress(directory)
             while True:
                 await self._noted.wait()
                 self._noted = trio.Event()
                 while self._pending:
-                    self._write(descriptor, self._next_slice())
+                    self._write_slice(descriptor)
                     await trio.lowlevel.checkpoint()
                 if self._size >= ROTATE_AT_BYTES:
+                    self._set_aside(directory)
+                    successor = self._open(directory)
                     os.close(descriptor)
-                    self._set_aside()
-                    descriptor = self._open()
-                    await self._compress()
-        finally:
+                    descriptor = successor
+                    await self._compress(directory)
+        except trio.Cancelled:
             while self._pending:
-                self._write(descriptor, self._next_slice())
+                self._write_slice(descriptor)
+            raise
+        finally:
             os.close(descriptor)
+            self._noted.set()  # what is pending goes to the next file
 
-    def _open(self) -> int:
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    def _open(self, directory: Path) -> int:
+        path = directory / JOURNAL_FILE
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         self._size = 0
-        self._write(descriptor, MAGIC)
+        try:
+            self._write(descriptor, MAGIC)
+        except OSError:
+            os.close(descriptor)
+            raise
         return descriptor
 
     def _write(self, descriptor: int, data: bytes) -> None:
@@ -110,29 +138,40 @@ class StateJournal:
             view = view[os.write(descriptor, view) :]
         self._size += len(data)
 
-    def _next_slice(self) -> bytes:
-        frames = bytearray()
+    def _write_slice(self, descriptor: int) -> None:
+        """Write the oldest pending events; they are pending until all of their bytes are written."""
         if self._dropped:
             self._pending.appendleft((self._wall_ms(), "dropped", {"count": self._dropped}))
             self._dropped = 0
-        for _ in range(min(_SLICE, len(self._pending))):
-            at, kind, what = self._pending.popleft()
-            self._number += 1
-            frames += encode_frame(
-                {"at": at, "broker": self._broker_id, "n": self._number, "kind": kind, **what}
-            )
-        return bytes(frames)
+        count = min(_SLICE, len(self._pending))
+        self._write(
+            descriptor,
+            b"".join(
+                encode_frame(
+                    {"at": at, "broker": self._broker_id, "n": self._number + number, "kind": kind, **what}
+                )
+                for number, (at, kind, what) in enumerate(islice(self._pending, count), 1)
+            ),
+        )
+        self._number += count
+        for _ in range(count):
+            self._pending.popleft()
 
-    def _set_aside(self) -> None:
+    def _set_aside(self, directory: Path) -> None:
         """Rename the file, so that it is compressed and a new one can begin."""
+        path = directory / JOURNAL_FILE
         try:
-            if self.path.stat().st_size > len(MAGIC):
-                self.path.rename(self._directory / f"state-changes-{self._wall_ms():015d}.journal")
+            if path.stat().st_size > len(MAGIC):
+                path.rename(directory / f"state-changes-{self._wall_ms():015d}.journal")
         except FileNotFoundError:
             pass
 
-    async def _compress(self) -> None:
-        await self._offload(partial(compress_rotated, self._directory))
+    async def _compress(self, directory: Path) -> None:
+        try:
+            await self._offload(partial(compress_rotated, directory))
+        except OSError as error:
+            # There may be no room for it beside what it is made of; the journal itself can go on.
+            logger.warning("rotated journals in %s are not compressed: %s", directory, error)
 
 
 def compress_rotated(directory: Path, keep_bytes: int = KEEP_BYTES) -> None:
@@ -141,7 +180,11 @@ def compress_rotated(directory: Path, keep_bytes: int = KEEP_BYTES) -> None:
 
     for path in sorted(directory.glob("state-changes-*.journal")):
         scratch = path.with_suffix(".tmp")
-        scratch.write_bytes(zstandard.ZstdCompressor().compress(path.read_bytes()))
+        try:
+            scratch.write_bytes(zstandard.ZstdCompressor().compress(path.read_bytes()))
+        except OSError:
+            scratch.unlink(missing_ok=True)
+            raise
         scratch.rename(path.with_suffix(".journal.zst"))
         path.unlink()
     total = 0

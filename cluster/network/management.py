@@ -15,7 +15,7 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
 from struct import Struct
 from typing import Any, Final, TypeAlias
@@ -73,7 +73,8 @@ class ManagementServer:
             await trio.serve_listeners(self._serve_connection, [listener])
         finally:
             sock.close()
-            self._path.unlink(missing_ok=True)
+            with suppress(OSError):  # its disk may have failed
+                self._path.unlink(missing_ok=True)
 
     async def _serve_connection(self, stream: trio.SocketStream) -> None:
         async with stream, self._connections:

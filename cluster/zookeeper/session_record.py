@@ -1,14 +1,14 @@
 """The session on disk: what lets a broker that was killed close its former session when it starts again.
 
-The file lies in the broker's data directory, whose lock the broker holds before it reads it: whoever holds
-the lock is the only life of this broker, so the session in the file is dead or ours. It holds a password:
-mode 0600.
+The file lies in one of the broker's log directories, whose lock the broker holds before it reads it: whoever
+holds the lock is the only life of this broker, so the session in the file is dead or ours. It holds a password:
+mode 0600. It is written to the first directory that takes it, so that one dead or full disk costs nothing.
 """
 
 import json
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +25,7 @@ def write_session_record(directory: Path, key: SessionKey) -> None:
     Not flushed to the disk: a host that loses power takes its session's timeout with it anyway.
 
     Args:
-        directory: The first of the broker's log directories.
+        directory: One of the broker's log directories.
         key: The session.
 
     Raises:
@@ -77,7 +77,7 @@ def close_former_session(directory: Path, hosts: str, monotonic: Callable[[], fl
     record is lost, registering waits for the former node to vanish instead.
 
     Args:
-        directory: The first of the broker's log directories.
+        directory: One of the broker's log directories.
         hosts: The present `zookeeper.connect`: the ensemble may have moved since.
         monotonic: A clock that only goes forward, in seconds.
     """
@@ -87,4 +87,44 @@ def close_former_session(directory: Path, hosts: str, monotonic: Callable[[], fl
     key = SessionKey(hosts, key.session_id, key.password, key.timeout_s)
     if close_session(key, monotonic):
         logger.info("closed session 0x%x of the broker's former life", key.session_id & 0xFFFFFFFFFFFFFFFF)
-        erase_session_record(directory)
+        try:
+            erase_session_record(directory)
+        except OSError as error:
+            logger.warning("the record of the closed session stays in %s: %s", directory, error)
+
+
+class SessionRecords:
+    """The record of the present session, in the first log directory that takes it.
+
+    Args:
+        directories: Returns the log directories that are online; none where nothing is to be recorded.
+    """
+
+    def __init__(self, directories: Callable[[], Sequence[Path]]) -> None:
+        self._directories = directories
+
+    def write(self, key: SessionKey) -> None:
+        """Record the session; where no directory takes it, that is logged."""
+        directories = self._directories()
+        for directory in directories:
+            try:
+                write_session_record(directory, key)
+            except OSError as error:
+                logger.warning("the session is not recorded in %s: %s", directory, error)
+            else:
+                return
+        if directories:
+            logger.warning("no log directory records the session: it must time out should we die")
+
+    def erase(self) -> None:
+        """Forget the session, after it was closed in good order."""
+        for directory in self._directories():
+            try:
+                erase_session_record(directory)
+            except OSError as error:
+                logger.warning("the record of the closed session stays in %s: %s", directory, error)
+
+    def close_former(self, hosts: str, monotonic: Callable[[], float]) -> None:
+        """Close the sessions of the broker's former lives; blocks, see `close_former_session`."""
+        for directory in self._directories():
+            close_former_session(directory, hosts, monotonic)

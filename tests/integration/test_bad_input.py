@@ -367,3 +367,18 @@ def test_a_bug_in_a_background_task_stops_the_broker_with_its_traceback(machine:
     assert "ZeroDivisionError: a bug for the test" in output
     assert "Traceback" in output
     assert "the broker stops because of a bug" in output
+
+
+def test_a_dead_first_disk_leaves_the_others_served(machine: Machine) -> None:
+    dead = machine.directory / "dead"
+    dead.write_text("not a directory")
+    machine.settings["log.dirs"] = f"{dead},{machine.logs}"
+    with Running(machine) as broker:
+        broker.wait_state("running")
+        Topics(broker.address).create(["t"], 1, 1)
+        offsets, errors = produce(broker.address, "t", 10, b"v")
+        assert (offsets, errors) == (list(range(10)), [])
+        broker.process.send_signal(signal.SIGTERM)
+        assert broker.process.wait(60) == 0
+    assert "Traceback" not in broker.output.read_text()
+    assert (machine.logs / "state-changes.journal").stat().st_size > 0

@@ -7,8 +7,8 @@ log.flush.on.ack | boolean | false | medium | read-only
     Whether an acknowledgement waits until its records are on disk; appends that arrive meanwhile share one
     flush.
 ottla.management.socket | string | null | low | read-only
-    The path of the broker's management socket; `management.sock` in the first log directory where not given.
-    Empty opens none.
+    The path of the broker's management socket; where not given, `management.sock` in the first log directory that takes
+    it. Empty opens none.
 ottla.metrics.port | int | -1 | low | read-only
     valid: -1..65535
     The port at which metrics are read in Prometheus' form, on the host of the first listener; 0 takes a free
