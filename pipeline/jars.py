@@ -15,7 +15,7 @@ from pipeline.versions import Artifact, Bundle
 
 IVY_FOLDER: Final = Path.home() / ".ivy2.5.2"
 FETCH_TIMEOUT_S: Final = 300.0
-_NOTHING: Final = Path(__file__).with_name("nothing.py")
+_EMPTY_APPLICATION: Final = Path(__file__).with_name("empty_application.py")
 
 
 def ivy_folder(conf: Mapping[str, str]) -> Path:
@@ -99,7 +99,7 @@ def _fetch(
         *submit,
         *("--master", "local[1]", *settings),
         *("--packages", ",".join(package.coordinate for package in packages)),
-        str(_NOTHING),
+        str(_EMPTY_APPLICATION),
     ]
     try:
         done = subprocess.run(
