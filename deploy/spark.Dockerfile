@@ -17,15 +17,20 @@ ARG PIP_NO_INDEX=0
 WORKDIR /src
 # The pattern matches nothing where there is no wheelhouse, which is the usual case.
 COPY pyproject.toml README.md deploy/wheelhouse-spar[k] ./wheelhouse/
-COPY pyproject.toml README.md ./
+COPY pyproject.toml MANIFEST.in README.md ./
+COPY build_backend ./build_backend
 COPY wire ./wire
 COPY timing ./timing
 COPY storage ./storage
 COPY cluster ./cluster
-COPY ottla ./ottla
 COPY pipeline ./pipeline
+COPY simulation ./simulation
+COPY ottla ./ottla
 RUN python3 -m venv /opt/ottla \
- && /opt/ottla/bin/pip install --quiet --no-cache-dir --disable-pip-version-check --find-links wheelhouse '.[pipeline]' \
+ && /opt/ottla/bin/pip wheel --quiet --no-cache-dir --disable-pip-version-check --find-links wheelhouse \
+        --no-deps --wheel-dir dist . \
+ && /opt/ottla/bin/pip install --quiet --no-cache-dir --disable-pip-version-check --find-links wheelhouse \
+        "$(echo dist/*.whl)[pipeline]" \
  && mkdir --parents jars && find wheelhouse -name '*.jar' -exec mv {} jars \;
 
 FROM ${BASE}
@@ -41,7 +46,7 @@ ENV JAVA_HOME=/opt/java/openjdk PATH=/opt/ottla/bin:/opt/java/openjdk/bin:$PATH 
     SPARK_DAEMON_MEMORY=256m
 USER 10002:10002
 # What is not there yet is fetched now, so that no job needs a network: the connector, Delta Lake's jars and Avro's.
-RUN HOME=/home/spark /opt/ottla/bin/python -m pipeline.fetch_jars
+RUN HOME=/home/spark /opt/ottla/bin/python -m ottla.pipeline.fetch_jars
 WORKDIR /data
 # Tables, checkpoints and results, which driver and workers share.
 VOLUME /data

@@ -1,4 +1,7 @@
-"""``python -m pipeline.fetch_jars``: fetches every jar that a job can need, for a machine that will have no network."""
+"""Fetch every jar that a job can need, for a machine that will have no network.
+
+python -m ottla.pipeline.fetch_jars     # in a clone: python -m pipeline.fetch_jars
+"""
 
 import sys
 

@@ -49,6 +49,6 @@ def load_job(name: str) -> Job:
     """
     if name not in JOBS and name != "demo":
         raise JobError(f"there is no job {name!r}; there are {', '.join(JOBS)}")
-    job = importlib.import_module(f"pipeline.jobs.{name}").JOB
+    job = importlib.import_module(f"{__package__}.jobs.{name}").JOB
     assert isinstance(job, Job)
     return job

@@ -7,21 +7,27 @@ from pathlib import Path
 from typing import Final
 
 PACKAGES: Final = ("pipeline", "storage", "timing", "wire")
-_ROOT: Final = Path(__file__).parent.parent
+_TOP: Final = Path(__file__).parents[__name__.count(".")]
+"""Where our top-level packages stand: the repository, or site-packages with `ottla` in it."""
+_PARENT: Final = Path(__file__).parent.parent
+"""Where `PACKAGES` stand: the repository, or `ottla` in site-packages."""
 
 
 def package_zip(folder: Path | None = None) -> Path:
-    """Write the zip, once for each state of the sources, and give its path.
+    """Write the zip, once for each state of the sources, and return its path.
 
-    It holds what the jobs import on a worker: the pipeline, and for the archive source wire and storage.
+    It holds what the jobs import on a worker: the pipeline, and for the archive source wire and storage; under the
+    names that they have here.
 
     Args:
         folder: Where it goes; the system's folder for temporary files by default.
     """
-    sources = sorted(path for package in PACKAGES for path in (_ROOT / package).rglob("*.py"))
+    sources = sorted(path for package in PACKAGES for path in (_PARENT / package).rglob("*.py"))
+    if _PARENT != _TOP:
+        sources.insert(0, _PARENT / "__init__.py")
     digest = hashlib.sha256()
     for path in sources:
-        digest.update(f"{path.relative_to(_ROOT)}\0".encode())
+        digest.update(f"{path.relative_to(_TOP)}\0".encode())
         digest.update(path.read_bytes())
     target = (folder or Path(tempfile.gettempdir())) / f"ottla-pipeline-{digest.hexdigest()[:16]}.zip"
     if target.exists():
@@ -29,7 +35,7 @@ def package_zip(folder: Path | None = None) -> Path:
     with tempfile.NamedTemporaryFile(dir=target.parent, suffix=".zip", delete=False) as scratch:
         with zipfile.ZipFile(scratch, "w", zipfile.ZIP_DEFLATED) as archive:
             for path in sources:
-                archive.write(path, str(path.relative_to(_ROOT)))
+                archive.write(path, str(path.relative_to(_TOP)))
         Path(scratch.name).chmod(0o644)
         Path(scratch.name).replace(target)
     return target

@@ -134,7 +134,7 @@ class Api:
     @property
     def module(self) -> str:
         """The module that declares its messages."""
-        return f"wire.messages.{self.key.name.lower()}"
+        return f"{__package__}.messages.{self.key.name.lower()}"
 
     @property
     def request_name(self) -> str:

@@ -77,7 +77,3 @@ class _LazyGroup(click.Group):
 @click.version_option(package_name="ottla")
 def main() -> None:
     """Ottla: a Kafka cluster in Python."""
-
-
-if __name__ == "__main__":
-    main()

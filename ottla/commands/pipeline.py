@@ -45,7 +45,7 @@ def demo_cluster(data: Path) -> Iterator[str]:
 
 def _ottla(*arguments: str) -> None:
     # In a session of its own: Ctrl-C is for the job, and the cluster outlives it.
-    command = [sys.executable, "-m", "ottla.commands.main", *arguments]
+    command = [sys.executable, "-m", "ottla", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, start_new_session=True)
     if done.returncode != 0:
         raise CommandError(done.stderr.strip().removeprefix("Error: ") or f"ottla {arguments[0]} failed")

@@ -164,8 +164,8 @@ class Cluster:
 
 
 def _ottla(*arguments: str) -> str:
-    command = [str(Path(sys.executable).parent / "ottla"), *arguments]
+    command = [sys.executable, "-m", "ottla", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     if done.returncode != 0:
-        raise ClusterError(f"{' '.join(command[1:])}: {done.stderr or done.stdout}")
+        raise ClusterError(f"{' '.join(command[2:])}: {done.stderr or done.stdout}")
     return done.stdout

@@ -11,7 +11,8 @@ from typing import IO, Final
 
 from storage.compaction.job import CleanedGroup, CleaningJob, CleaningResult, OnGroup, WorkerFailedError
 
-_ROOT: Final = str(Path(__file__).resolve().parents[2])
+_ROOT: Final = str(Path(__file__).resolve().parents[__name__.count(".")])
+"""Where the worker finds our top-level package, in the repository and when it is installed."""
 
 
 class WorkerProcess:
@@ -58,7 +59,7 @@ class WorkerProcess:
             }
             try:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "storage.compaction.worker", str(os.getpid())],
+                    [sys.executable, "-m", f"{__package__}.worker", str(os.getpid())],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=errors,

@@ -118,7 +118,7 @@ def _serve_as_zygote(orders: socket.socket) -> None:
 
 def import_broker() -> None:
     """Import everything that a broker needs, before it is forked."""
-    import cluster.broker.process  # noqa: F401
+    from cluster.broker import process  # noqa: F401
 
 
 def _become_guardian(order: dict[str, Any], pid_pipe: int) -> int:

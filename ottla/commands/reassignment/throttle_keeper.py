@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 LOOK_AGAIN_S: Final = 1.0
 PATIENCE_S: Final = 600.0
 """How long a cluster that does not answer is asked again before the keeper gives up."""
-_MODULE: Final = "ottla.commands.reassignment.throttle_keeper"
 
 
 def start_keeper(
@@ -39,7 +38,7 @@ def start_keeper(
 ) -> "subprocess.Popen[bytes]":
     """Start the keeper of a throttle that is about to be set; it waits for the word of `release_keeper`."""
     keeper = subprocess.Popen(
-        [sys.executable, "-m", _MODULE],
+        [sys.executable, "-m", f"{__package__}.throttle_keeper"],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

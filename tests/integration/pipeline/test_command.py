@@ -13,7 +13,7 @@ from pipeline.jobs import ingest
 from pipeline.spark_submit import QUICK_JVM
 from tests.integration.pipeline.conftest import send
 
-OTTLA = (sys.executable, "-m", "ottla.commands.main", "pipeline")
+OTTLA = (sys.executable, "-m", "ottla", "pipeline")
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
