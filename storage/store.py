@@ -1,4 +1,4 @@
-"""All logs of a broker: its log directories opened, logs made and removed, checkpoints kept, and all closed again.
+"""All logs of a broker: its log directories opened, logs made and removed, and all closed again.
 
 A broker may have several log directories. A new log goes to the one with the fewest. A directory whose disk fails is
 offline, with its logs, until the broker is restarted; the others serve on.
@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Final
 
 from storage import names
+from storage.directory_identity import DirectoryIdentity
 from storage.disk import Disk
 from storage.errors import InconsistentDirectoryError, StorageError
 from storage.loading import LoadProgress, load_directory
 from storage.log import Log
+from storage.log_checkpoints import LogCheckpoints
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
-from storage.moving_logs import MovingLogs
+from storage.log_moves import LogMoves
+from storage.log_table import LogTable
 from storage.partition_metadata import write_topic_id
 from storage.producer_state import EXPIRATION_MS
 from timing.clock import Clock
@@ -34,10 +37,13 @@ _log: Final = logging.getLogger(__name__)
 _CLOSING_THREADS: Final = 8
 
 
-class LogStore(MovingLogs):
+class LogStore:
     """The logs of one broker.
 
     Attributes:
+        checkpoints: recovery points, log starts and high watermarks, on disk.
+        identity: whose the directories are.
+        moves: logs that move between directories.
         on_directory_failure: called with a directory when it goes offline, from whatever thread found out.
     """
 
@@ -50,11 +56,16 @@ class LogStore(MovingLogs):
         producer_expiration_ms: int,
     ) -> None:
         """Hold directories that are open already; use `LogStore.open`."""
-        super().__init__(directories, disk)
+        self._disk = disk
+        self._table = LogTable(directories)
+        self.checkpoints = LogCheckpoints(self._table)
+        self.identity = DirectoryIdentity(self._table, disk)
+        self.moves = LogMoves(self._table, self.checkpoints, disk, self._new_log)
         self.on_directory_failure: Callable[[LogDirectory], None] | None = None
         self._default_config = default_config
         self._clock = clock
         self._producer_expiration_ms = producer_expiration_ms
+        self._preferred: dict[TopicPartition, str] = {}
         self._rolled: set[Log] = set()
         for log_directory in self.directories:
             log_directory.on_failure = self._directory_failed
@@ -101,10 +112,11 @@ class LogStore(MovingLogs):
                     log_directory.acquire()
                 except OSError as error:
                     log_directory.fail(error, "opening the directory")
+            future_logs: list[Log] = []
             for log_directory in log_directories:
                 if not log_directory.is_offline:
-                    store._load(log_directory, configs, progress, recovery_threads)
-            store._settle_futures()
+                    future_logs += store._load(log_directory, configs, progress, recovery_threads)
+            store.moves.settle(future_logs)
             if all(log_directory.is_offline for log_directory in log_directories):
                 raise StorageError(f"no log directory can be used: {', '.join(paths)}")
         except BaseException:
@@ -119,7 +131,7 @@ class LogStore(MovingLogs):
         configs: Mapping[str, LogConfig],
         progress: Callable[[LoadProgress], None] | None,
         threads: int,
-    ) -> None:
+    ) -> list[Log]:
         def make(partition: TopicPartition, directory: str, topic_id: TopicId) -> Log:
             config = configs.get(partition.topic, self._default_config)
             return self._new_log(partition, log_directory, directory, config, topic_id)
@@ -127,13 +139,13 @@ class LogStore(MovingLogs):
         try:
             loaded = load_directory(log_directory, make, progress=progress, threads=threads)
         except StorageError:
-            return
+            return []
         except OSError as error:
             log_directory.fail(error, "opening the directory")
-            return
+            return []
         for log in loaded.logs:
-            self._add_loaded(log)
-        self._found_futures.extend(loaded.future_logs)
+            self.moves.add_loaded(log)
+        return loaded.future_logs
 
     def _new_log(
         self,
@@ -153,6 +165,48 @@ class LogStore(MovingLogs):
         )
         log.on_roll = self._note_roll
         return log
+
+    @property
+    def directories(self) -> tuple[LogDirectory, ...]:
+        """Every log directory, offline ones included, in configured order."""
+        return self._table.directories
+
+    def directory(self, path: str) -> LogDirectory:
+        """Return the log directory of a path.
+
+        Raises:
+            LogDirectoryNotFoundError: there is none.
+        """
+        return self._table.directory(path)
+
+    @property
+    def offline_directories(self) -> list[LogDirectory]:
+        """The directories whose disks have failed."""
+        return self._table.offline
+
+    def get(self, partition: TopicPartition) -> Log | None:
+        """Return a partition's log; one in an offline directory raises `StorageError` from all that it does."""
+        return self._table.logs.get(partition)
+
+    def future_log(self, partition: TopicPartition) -> Log | None:
+        """Return the log that is to replace a partition's log once it has caught up, in another directory."""
+        return self._table.future_logs.get(partition)
+
+    def all_logs(self) -> list[Log]:
+        """Return every log, those in offline directories included."""
+        return list(self._table.logs.values())
+
+    def future_logs(self) -> list[Log]:
+        """Return every log that is to replace another."""
+        return list(self._table.future_logs.values())
+
+    def logs_in(self, log_directory: LogDirectory) -> list[Log]:
+        """Return the logs of one directory that are in use."""
+        return [log for log in self.all_logs() if log.log_directory is log_directory]
+
+    def prefer(self, partition: TopicPartition, directory: str) -> None:
+        """Have a log that is made later made in this directory."""
+        self._preferred[partition] = directory
 
     def create(
         self,
@@ -179,12 +233,12 @@ class LogStore(MovingLogs):
             LogDirectoryNotFoundError: no such directory.
             StorageError: the disk failed.
         """
-        existing = self._logs.get(partition)
+        existing = self._table.logs.get(partition)
         if existing is not None:
             if topic_id != NO_TOPIC_ID:
                 existing.assign_topic_id(topic_id)
             return existing
-        log_directory = self._choose(directory or self._preferred.pop(partition, None))
+        log_directory = self._table.choose(directory or self._preferred.pop(partition, None))
         path = f"{log_directory.path}/{names.partition_directory(partition)}"
         try:
             self._disk.make_directory(path)
@@ -196,8 +250,21 @@ class LogStore(MovingLogs):
             raise log_directory.fail(error, f"creating {partition}") from error
         log = self._new_log(partition, log_directory, path, config or self._default_config, topic_id)
         log.open()
-        self._logs[partition] = log
+        self._table.logs[partition] = log
         return log
+
+    def sync_directories(self) -> None:
+        """Make the names of all logs survive power loss, after `create` without it.
+
+        Raises:
+            StorageError: a disk failed.
+        """
+        for log_directory in self._table.directories:
+            if not log_directory.is_offline:
+                try:
+                    self._disk.sync_directory(log_directory.path)
+                except OSError as error:
+                    raise log_directory.fail(error, "syncing the directory") from error
 
     def remove(self, partition: TopicPartition) -> None:
         """Remove a log; one that is not there is no error. Its directory is renamed now, and removed after a delay.
@@ -218,7 +285,7 @@ class LogStore(MovingLogs):
         failure: StorageError | None = None
         for partition in partitions:
             self._preferred.pop(partition, None)
-            for logs in (self._logs, self._future_logs):
+            for logs in (self._table.logs, self._table.future_logs):
                 log = logs.pop(partition, None)
                 if log is None:
                     continue
@@ -234,7 +301,7 @@ class LogStore(MovingLogs):
         for log_directory in touched:
             try:
                 # A checkpoint that outlived its log would be taken for a new log's of the same name.
-                self._checkpoint(log_directory)
+                self.checkpoints.write_all(log_directory)
                 if log_directory in uncleaned:
                     log_directory.write_cleaned()
             except StorageError as error:
@@ -246,7 +313,7 @@ class LogStore(MovingLogs):
 
     def update_topic_config(self, topic: str, config: LogConfig) -> None:
         """Return all logs of a topic new settings."""
-        for log in [*self._logs.values(), *self._future_logs.values()]:
+        for log in [*self._table.logs.values(), *self._table.future_logs.values()]:
             if log.topic_partition.topic == topic:
                 log.update_config(config)
 
@@ -295,7 +362,7 @@ class LogStore(MovingLogs):
 
     def remove_due_files(self) -> None:
         """Remove the files and directories whose delay has passed. For a thread."""
-        for log_directory in self._online():
+        for log_directory in self._table.online:
             try:
                 log_directory.remove(log_directory.removals_due())
             except StorageError:
@@ -318,8 +385,8 @@ class LogStore(MovingLogs):
             broker_epoch: of the registration that ends; kept in the marker.
             threads: how many logs are closed at a time; a file system commits the syncs of several in one go.
         """
-        for log_directory in self.directories:
-            logs = self._stored_in(log_directory)
+        for log_directory in self._table.directories:
+            logs = self._table.all_in(log_directory)
             try:
                 if clean and min(threads, len(logs)) > 1:
                     with ThreadPoolExecutor(threads, thread_name_prefix="log-closing") as pool:
@@ -328,15 +395,15 @@ class LogStore(MovingLogs):
                     for log in logs:
                         log.close(clean=clean)
                 if clean and not log_directory.is_offline:
-                    self._checkpoint(log_directory)
+                    self.checkpoints.write_all(log_directory)
                     log_directory.write_clean_shutdown(broker_epoch)
             except StorageError as error:
                 _log.warning("%s was not closed cleanly: %s", log_directory.path, error)
             except OSError as error:
                 log_directory.fail(error, "closing")
             log_directory.release()
-        self._logs.clear()
-        self._future_logs.clear()
+        self._table.logs.clear()
+        self._table.future_logs.clear()
 
     def _note_roll(self, log: Log) -> None:
         self._rolled.add(log)

@@ -219,8 +219,8 @@ class Broker:
             )
         )
         self._locked.set()
-        logs.check_identity(cluster_id, self.config.broker_id)
-        logs.write_identity(cluster_id, self.config.broker_id)
+        logs.identity.check(cluster_id, self.config.broker_id)
+        logs.identity.write(cluster_id, self.config.broker_id)
         return logs
 
     async def _settle_broker_id(self) -> None:

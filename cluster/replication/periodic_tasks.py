@@ -125,7 +125,7 @@ class Upkeep:
 
     def _write_watermarks(self, high_watermarks: "dict[TopicPartition, Offset]") -> None:
         try:
-            self._store.write_high_watermarks(high_watermarks)
+            self._store.checkpoints.write_high_watermarks(high_watermarks)
         except StorageError as error:
             logger.error("high watermarks are not checkpointed: %s", error)
 
@@ -187,13 +187,13 @@ class Upkeep:
         while True:
             await trio.sleep(self._config.log_flush_offset_checkpoint_interval_ms / 1000)
             await self._offload(
-                partial(_checkpoint, self._store.checkpoint_recovery_points, "recovery points")
+                partial(_checkpoint, self._store.checkpoints.write_recovery_points, "recovery points")
             )
 
     async def _checkpoint_log_starts(self) -> NoReturn:
         while True:
             await trio.sleep(self._config.log_flush_start_offset_checkpoint_interval_ms / 1000)
-            await self._offload(partial(_checkpoint, self._store.checkpoint_log_starts, "log starts"))
+            await self._offload(partial(_checkpoint, self._store.checkpoints.write_log_starts, "log starts"))
 
     # Failed directories
 

@@ -181,7 +181,7 @@ class Replicas:
                 clock=clock,
                 log_configs=self._log_configs,
                 offload=means.offload,
-                high_watermarks=means.store.read_high_watermarks(),
+                high_watermarks=means.store.checkpoints.read_high_watermarks(),
                 moves=self.moves,
             )
         )

@@ -106,7 +106,7 @@ class ReplicaMove:
 
     async def _take_place(self) -> None:
         around, partition = self._around, self.partition
-        old = around.store.promote(partition.topic_partition)
+        old = around.store.moves.promote(partition.topic_partition)
         partition.replace_log(self.future)
         around.on_promoted(partition)
         logger.info(
@@ -116,7 +116,7 @@ class ReplicaMove:
             self.future.log_directory.path,
         )
         with trio.CancelScope(shield=True):
-            await around.offload(lambda: around.store.finish_promotion(old))
+            await around.offload(lambda: around.store.moves.finish_promotion(old))
 
     # Following
 

@@ -86,9 +86,9 @@ class ReplicaMoves:
             future = store.future_log(topic_partition)
             if future is not None and future.log_directory.path != path:
                 self.stop(topic_partition)
-                await offload(lambda: store.remove_future(topic_partition))
+                await offload(lambda: store.moves.remove(topic_partition))
             if partition.log is not None and partition.log.log_directory.path != path:
-                await offload(lambda: store.create_future(topic_partition, path))
+                await offload(lambda: store.moves.create(topic_partition, path))
                 self.resume(partition)
         except LogError as failure:
             logger.warning("%s is not moved to %s: %s", topic_partition, path, failure)
@@ -125,7 +125,7 @@ class ReplicaMoves:
                 self.stop(move.partition.topic_partition)
         for future in store.future_logs():
             if future.log_directory is log_directory:
-                store.forget_future(future.topic_partition)
+                store.moves.forget(future.topic_partition)
 
     def _start(self, move: ReplicaMove) -> None:
         """Begin a move; where `run` has not begun yet, it begins it."""

@@ -158,8 +158,8 @@ class Machine:
                 self.store.flush_due()
                 model.note_flush(log.recovery_point)
             case "checkpoint":
-                self.store.checkpoint_recovery_points()
-                self.store.checkpoint_log_starts()
+                self.store.checkpoints.write_recovery_points()
+                self.store.checkpoints.write_log_starts()
             case "clean restart":
                 self.store.close(threads=1)
                 model.note_flush(model.end)

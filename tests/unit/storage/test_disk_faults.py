@@ -78,10 +78,10 @@ class Life:
 
     def checkpoint(self) -> None:
         assert self.store is not None
-        self.store.checkpoint_recovery_points()
-        self.store.checkpoint_log_starts()
-        self.store.write_high_watermarks({PARTITION: self.log.high_watermark})
-        self.store.write_identity("cluster", 1)  # type: ignore[arg-type]
+        self.store.checkpoints.write_recovery_points()
+        self.store.checkpoints.write_log_starts()
+        self.store.checkpoints.write_high_watermarks({PARTITION: self.log.high_watermark})
+        self.store.identity.write("cluster", 1)  # type: ignore[arg-type]
 
     def read(self) -> None:
         try:
@@ -110,7 +110,7 @@ class Life:
         assert other is not None
         append(other, batch())
         if other.log_directory.path == B:
-            future = self.store.create_future(OTHER, A)
+            future = self.store.moves.create(OTHER, A)
             read = other.read(Offset(0), 4096, upper_bound=other.log_end_offset, min_one_batch=True)
             assert read.file_range is not None
             try:
@@ -118,7 +118,7 @@ class Life:
             except OSError as error:
                 raise other.log_directory.fail(error, "copying") from error
             future.append_as_follower(data)
-            self.store.finish_promotion(self.store.promote(OTHER))
+            self.store.moves.finish_promotion(self.store.moves.promote(OTHER))
 
     def remove(self) -> None:
         assert self.store is not None
@@ -237,8 +237,8 @@ def uses(store: LogStore, log_directory: LogDirectory, clock: TestClock) -> list
         *(lambda log=log: append(log, batch()) for log in logs),  # type: ignore[misc]
         *(lambda log=log: log.truncate_suffix(Offset(0)) for log in logs),  # type: ignore[misc]
         store.flush_due,
-        store.checkpoint_recovery_points,
-        store.checkpoint_log_starts,
+        store.checkpoints.write_recovery_points,
+        store.checkpoints.write_log_starts,
         lambda: store.run_retention(clock.wall_ms()),
         store.remove_due_files,
         lambda: store.close(threads=1),

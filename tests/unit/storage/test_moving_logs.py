@@ -62,19 +62,19 @@ def filled(store: LogStore, count: int = 10) -> Log:
 
 def test_a_move_from_begin_to_end(store: LogStore, disk: SimulatedDisk) -> None:
     log = filled(store)
-    store.checkpoint_recovery_points()
+    store.checkpoints.write_recovery_points()
     log.log_directory.cleaned[PARTITION] = Offset(4)
-    future = store.create_future(PARTITION, B)
+    future = store.moves.create(PARTITION, B)
     assert store.future_log(PARTITION) is future
-    assert store.create_future(PARTITION, B) is future
+    assert store.moves.create(PARTITION, B) is future
     assert future.topic_id == TOPIC_ID
     while copy(log, future, 150):
         pass
-    assert store.promote(PARTITION) is log
+    assert store.moves.promote(PARTITION) is log
     assert store.get(PARTITION) is future
     assert store.future_log(PARTITION) is None
     assert (directories(disk, A), directories(disk, B)) == (["orders-0"], ["orders-0"])
-    store.finish_promotion(log)
+    store.moves.finish_promotion(log)
     assert directories(disk, A)[0].endswith("-delete")
     assert future.recovery_point == future.log_end_offset == 10
     assert (log.log_directory.cleaner_offsets.read(), future.log_directory.cleaner_offsets.read()) == (
@@ -89,24 +89,24 @@ def test_a_move_from_begin_to_end(store: LogStore, disk: SimulatedDisk) -> None:
 
 def test_a_shorter_copy_cannot_take_the_place(store: LogStore) -> None:
     filled(store)
-    store.create_future(PARTITION, B)
+    store.moves.create(PARTITION, B)
     with pytest.raises(ValueError, match="reaches to 0, the log to 10"):
-        store.promote(PARTITION)
+        store.moves.promote(PARTITION)
 
 
 def test_a_move_needs_a_log_in_another_directory(store: LogStore) -> None:
     with pytest.raises(ValueError, match="cannot be moved"):
-        store.create_future(PARTITION, B)
+        store.moves.create(PARTITION, B)
     filled(store)
     with pytest.raises(ValueError, match="cannot be moved"):
-        store.create_future(PARTITION, A)
+        store.moves.create(PARTITION, A)
     with pytest.raises(LogDirectoryNotFoundError):
-        store.create_future(PARTITION, "/c")
+        store.moves.create(PARTITION, "/c")
 
 
 def test_a_clean_stop_keeps_the_copy(store: LogStore, disk: SimulatedDisk) -> None:
     log = filled(store)
-    future = store.create_future(PARTITION, B)
+    future = store.moves.create(PARTITION, B)
     copy(log, future, 150)
     end = future.log_end_offset
     store.close(threads=1)
@@ -120,10 +120,10 @@ def test_a_clean_stop_keeps_the_copy(store: LogStore, disk: SimulatedDisk) -> No
 def test_two_copies_of_one_topic_are_settled(disk: SimulatedDisk, caplog: pytest.LogCaptureFixture) -> None:
     store = open_two(disk, TestClock())
     log = filled(store)
-    future = store.create_future(PARTITION, B)
+    future = store.moves.create(PARTITION, B)
     while copy(log, future):
         pass
-    store.promote(PARTITION)  # and no more: the broker stops here
+    store.moves.promote(PARTITION)  # and no more: the broker stops here
     append(future, batch([b"later"]))
     before = read_all(future)
     store.close(threads=1)
@@ -153,7 +153,7 @@ def test_two_logs_of_different_topics_are_not(disk: SimulatedDisk, other: TopicI
 def test_a_copy_of_another_topic_goes(disk: SimulatedDisk) -> None:
     store = open_two(disk, TestClock())
     filled(store)
-    store.create_future(PARTITION, B)
+    store.moves.create(PARTITION, B)
     store.close(threads=1)
     alone = LogStore.open([A], CONFIG, {}, TestClock(), disk)
     alone.remove(PARTITION)
@@ -166,20 +166,20 @@ def test_a_copy_of_another_topic_goes(disk: SimulatedDisk) -> None:
 
 def test_a_failed_directory_keeps_the_old_copy_aside(store: LogStore, disk: SimulatedDisk) -> None:
     log = filled(store)
-    future = store.create_future(PARTITION, B)
+    future = store.moves.create(PARTITION, B)
     while copy(log, future):
         pass
-    old = store.promote(PARTITION)
+    old = store.moves.promote(PARTITION)
     future.log_directory.fail(OSError(errno.EIO, "gone"), "testing")
     with pytest.raises(StorageError):
-        store.finish_promotion(old)
+        store.moves.finish_promotion(old)
     assert directories(disk, A)[0].endswith("-stray")
     assert not old.log_directory.is_offline
 
 
 def test_placement_counts_the_copies(store: LogStore) -> None:
     filled(store)
-    store.create_future(PARTITION, B)
+    store.moves.create(PARTITION, B)
     store.create(PARTITION._replace(partition=1), directory=A)
     log = store.create(PARTITION._replace(partition=2))
     assert log.log_directory.path == B
@@ -230,15 +230,15 @@ def test_a_crash_at_any_change_of_a_move(rounds: list[tuple[list[str], int]], ch
                         log.flush()
                         flushed = max(flushed, int(log.recovery_point))
                     case "checkpoint":
-                        store.checkpoint_recovery_points()
+                        store.checkpoints.write_recovery_points()
                     case "begin" if future is None and old is None:
-                        store.create_future(PARTITION, B if log.log_directory.path == A else A)
+                        store.moves.create(PARTITION, B if log.log_directory.path == A else A)
                     case "copy" if future is not None:
                         copy(log, future, 200)
                     case "promote" if future is not None and future.log_end_offset == log.log_end_offset:
-                        old = store.promote(PARTITION)
+                        old = store.moves.promote(PARTITION)
                     case "finish" if old is not None:
-                        store.finish_promotion(old)
+                        store.moves.finish_promotion(old)
                         flushed = max(flushed, int(log.recovery_point))
                         old = None
         except SimulatedCrash:

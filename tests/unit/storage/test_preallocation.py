@@ -56,7 +56,7 @@ def test_recovery_cuts_it(count: int, flushed: bool) -> None:
         append(log, batch())
     if flushed:
         log.flush()
-        store.checkpoint_recovery_points()
+        store.checkpoints.write_recovery_points()
     before = read_all(log)
     disk.stop()
     again = open_store(disk, clock, CONFIG).get(PARTITION)

@@ -123,8 +123,8 @@ def test_a_removed_log_goes_after_a_delay_and_leaves_nothing_behind() -> None:
         append(log, batch())
     log.advance_high_watermark(log.log_end_offset)
     log.advance_log_start(Offset(3))
-    store.checkpoint_log_starts()
-    store.checkpoint_recovery_points()
+    store.checkpoints.write_log_starts()
+    store.checkpoints.write_recovery_points()
     store.remove(PARTITION)
     store.remove(PARTITION)
     assert store.get(PARTITION) is None
@@ -166,15 +166,15 @@ def test_foreign_directories_are_left_alone() -> None:
 def test_identity_is_kept_and_checked() -> None:
     disk = SimulatedDisk()
     store = two_directories(disk)
-    store.check_identity("cluster", BrokerId(1))
-    store.write_identity("cluster", BrokerId(1))
+    store.identity.check("cluster", BrokerId(1))
+    store.identity.write("cluster", BrokerId(1))
     assert disk.read("/b/meta.properties") == b"broker.id=1\ncluster.id=cluster\nversion=0\n"
-    store.check_identity("cluster", BrokerId(1))
-    store.check_identity(None, None)
+    store.identity.check("cluster", BrokerId(1))
+    store.identity.check(None, None)
     with pytest.raises(InconsistentDirectoryError, match="/a belongs to cluster cluster"):
-        store.check_identity("another", BrokerId(1))
+        store.identity.check("another", BrokerId(1))
     with pytest.raises(InconsistentDirectoryError, match="/a belongs to broker 1"):
-        store.check_identity("cluster", BrokerId(2))
+        store.identity.check("cluster", BrokerId(2))
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_foreign_identity_is_refused(content: bytes) -> None:
     disk.write("/data/meta.properties", content, sync=True)
     store = open_store(disk, TestClock())
     with pytest.raises(InconsistentDirectoryError):
-        store.check_identity("cluster", BrokerId(1))
+        store.identity.check("cluster", BrokerId(1))
 
 
 def test_javas_properties_are_read() -> None:
@@ -193,8 +193,8 @@ def test_javas_properties_are_read() -> None:
     content = b"#\n#Sat Nov 21 10:00:00 UTC 2026\nbroker.id=1\nversion=0\ncluster.id=a\\=b\ndirectory.id=x\n"
     disk.write("/data/meta.properties", content, sync=True)
     store = open_store(disk, TestClock())
-    store.check_identity("a=b", BrokerId(1))
-    store.write_identity("a=b", BrokerId(1))
+    store.identity.check("a=b", BrokerId(1))
+    store.identity.write("a=b", BrokerId(1))
     assert disk.read("/data/meta.properties") == content, "nothing to write, nothing is written"
 
 
@@ -208,14 +208,14 @@ def test_checkpoints_are_by_directory_and_read_back() -> None:
             append(log, batch())
         log.advance_high_watermark(Offset(number))
         marks[partition] = log.high_watermark
-    store.write_high_watermarks({**marks, TopicPartition("gone", 0): Offset(5)})
-    assert store.read_high_watermarks() == marks
+    store.checkpoints.write_high_watermarks({**marks, TopicPartition("gone", 0): Offset(5)})
+    assert store.checkpoints.read_high_watermarks() == marks
     assert disk.read("/a/replication-offset-checkpoint") == b"0\n2\norders 0 0\norders 2 2\n"
     store.all_logs()[3].advance_log_start(Offset(2))
-    store.checkpoint_log_starts()
+    store.checkpoints.write_log_starts()
     assert disk.read("/b/log-start-offset-checkpoint") == b"0\n1\norders 3 2\n"
     store.all_logs()[0].flush()
-    store.checkpoint_recovery_points()
+    store.checkpoints.write_recovery_points()
     assert disk.read("/a/recovery-point-offset-checkpoint") == b"0\n2\norders 0 5\norders 2 0\n"
     store.close(broker_epoch=BrokerEpoch(42))
     assert disk.read("/a/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":42}'
@@ -233,7 +233,7 @@ def test_a_truncation_takes_the_checkpointed_recovery_point_back() -> None:
     for _ in range(5):
         append(log, batch())
     log.flush()
-    store.checkpoint_recovery_points()
+    store.checkpoints.write_recovery_points()
     log.truncate_suffix(Offset(3))
     assert disk.read("/data/recovery-point-offset-checkpoint") == b"0\n1\norders 0 3\n"
 
@@ -289,7 +289,7 @@ def test_one_bad_disk_does_not_stop_the_others() -> None:
     with pytest.raises(StorageError, match="/a is offline"):
         append(logs[2], batch())
     assert str(store.create(TopicPartition("new", 0)).directory) == "/b/new-0"
-    store.checkpoint_recovery_points()
+    store.checkpoints.write_recovery_points()
     store.close()
     assert not disk.exists("/a/.kafka_cleanshutdown")
     assert disk.exists("/b/.kafka_cleanshutdown")

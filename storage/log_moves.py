@@ -1,4 +1,4 @@
-"""Logs that move from one log directory to another.
+"""Moving a log from one log directory to another.
 
 A log moves by a copy, its *future log*, that is filled in `<topic>-<partition>.<unique>-future` of the other directory
 while the log itself is used on. Who copies is not this file's affair; what it keeps is that a crash at any moment
@@ -12,59 +12,37 @@ the one that got further, and put the other one aside.
 """
 
 import logging
-from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Final
 from uuid import uuid4
 
 from storage import names
-from storage.checkpointed_logs import CheckpointedLogs
 from storage.disk import Disk
-from storage.errors import InconsistentDirectoryError, LogDirectoryNotFoundError, StorageError
+from storage.errors import InconsistentDirectoryError, StorageError
 from storage.log import Log
+from storage.log_checkpoints import LogCheckpoints
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
+from storage.log_table import LogTable
 from storage.partition_metadata import write_topic_id
 from wire.types import NO_TOPIC_ID, Offset, TopicId, TopicPartition
 
 _log: Final = logging.getLogger(__name__)
 
+NewLog = Callable[[TopicPartition, LogDirectory, str, LogConfig, TopicId], Log]
+"""Makes the object of a log, which is not open yet: partition, log directory, its own directory, settings, topic id."""
 
-class MovingLogs(CheckpointedLogs):
-    """The logs of a broker, and those that are to take their places."""
 
-    def __init__(self, directories: Sequence[LogDirectory], disk: Disk) -> None:
-        """Take directories whose logs are to be added."""
-        super().__init__(directories, disk)
-        self._preferred: dict[TopicPartition, str] = {}
-        self._found_futures: list[Log] = []
+class LogMoves:
+    """Makes future logs in a table, and lets them take the places of the logs they copy."""
 
-    @abstractmethod
-    def _new_log(
-        self,
-        partition: TopicPartition,
-        log_directory: LogDirectory,
-        directory: str,
-        config: LogConfig,
-        topic_id: TopicId,
-    ) -> Log: ...
+    def __init__(self, table: LogTable, checkpoints: LogCheckpoints, disk: Disk, new_log: NewLog) -> None:
+        self._table = table
+        self._checkpoints = checkpoints
+        self._disk = disk
+        self._new_log = new_log
 
-    def directory(self, path: str) -> LogDirectory:
-        """Return the log directory of a path.
-
-        Raises:
-            LogDirectoryNotFoundError: there is none.
-        """
-        for log_directory in self.directories:
-            if log_directory.path == path:
-                return log_directory
-        raise LogDirectoryNotFoundError(f"{path} is no log directory of this broker")
-
-    def prefer(self, partition: TopicPartition, directory: str) -> None:
-        """Have a log that is made later made in this directory."""
-        self._preferred[partition] = directory
-
-    def create_future(self, partition: TopicPartition, directory: str) -> Log:
+    def create(self, partition: TopicPartition, directory: str) -> Log:
         """Make an empty log in another directory, to take a log's place; or give the one that is there.
 
         Takes a few syncs, and may run in a thread.
@@ -74,13 +52,13 @@ class MovingLogs(CheckpointedLogs):
             StorageError: the disk failed, or some directory is offline: a future log may lie in it already.
             ValueError: there is no log to be moved, or it is in this directory.
         """
-        current, log_directory = self._logs.get(partition), self.directory(directory)
-        existing = self._future_logs.get(partition)
+        current, log_directory = self._table.logs.get(partition), self._table.directory(directory)
+        existing = self._table.future_logs.get(partition)
         if existing is not None and existing.log_directory is log_directory:
             return existing
         if current is None or current.log_directory is log_directory or existing is not None:
             raise ValueError(f"{partition} cannot be moved to {directory}")
-        offline = self.offline_directories
+        offline = self._table.offline
         if offline:
             raise StorageError(
                 f"{partition} is not moved while {', '.join(each.path for each in offline)} is offline"
@@ -98,22 +76,22 @@ class MovingLogs(CheckpointedLogs):
             raise log_directory.fail(error, f"creating the future log of {partition}") from error
         log = self._new_log(partition, log_directory, path, current.config, current.topic_id)
         log.open()
-        self._future_logs[partition] = log
+        self._table.future_logs[partition] = log
         return log
 
-    def remove_future(self, partition: TopicPartition) -> None:
+    def remove(self, partition: TopicPartition) -> None:
         """Discard a future log: its directory is deleted after a delay. One that is not there is no error.
 
         Raises:
             StorageError: its disk failed; it is gone from the store nonetheless.
         """
-        log = self._future_logs.pop(partition, None)
+        log = self._table.future_logs.pop(partition, None)
         if log is not None:
             self._discard(log, names.DELETE_DIRECTORY)
 
-    def forget_future(self, partition: TopicPartition) -> None:
+    def forget(self, partition: TopicPartition) -> None:
         """Stop using a future log whose directory has failed. It is found again when the broker is restarted."""
-        log = self._future_logs.pop(partition, None)
+        log = self._table.future_logs.pop(partition, None)
         if log is not None:
             log.segments.close()
 
@@ -129,7 +107,7 @@ class MovingLogs(CheckpointedLogs):
             StorageError: the disk of the future log failed; the old log stays in use.
             ValueError: they end at different offsets.
         """
-        old, new = self._logs[partition], self._future_logs[partition]
+        old, new = self._table.logs[partition], self._table.future_logs[partition]
         if new.log_end_offset != old.log_end_offset:
             raise ValueError(
                 f"the copy of {partition} reaches to {new.log_end_offset}, the log to {old.log_end_offset}"
@@ -141,7 +119,7 @@ class MovingLogs(CheckpointedLogs):
         new.producer_state.take_over(old.producer_state)
         new.rename(names.partition_directory(partition))
         new.set_high_watermark(old.high_watermark)
-        self._logs[partition] = self._future_logs.pop(partition)
+        self._table.logs[partition] = self._table.future_logs.pop(partition)
         if partition in old.log_directory.cleaned:
             new.log_directory.cleaned[partition] = old.log_directory.cleaned.pop(partition)
         return old
@@ -154,13 +132,13 @@ class MovingLogs(CheckpointedLogs):
                 operator may rescue records from; nothing is read from it by itself.
         """
         partition = old.topic_partition
-        new = self._logs.get(partition)
+        new = self._table.logs.get(partition)
         if new is None:  # the topic was deleted meanwhile
             self._discard(old, names.DELETE_DIRECTORY)
             return
         try:
             new.flush()
-            self._checkpoint(new.log_directory)
+            self._checkpoints.write_all(new.log_directory)
             if partition in new.log_directory.cleaned:
                 new.log_directory.write_cleaned()
         except StorageError:
@@ -180,7 +158,7 @@ class MovingLogs(CheckpointedLogs):
         if mark == names.DELETE_DIRECTORY:
             log_directory.remove_later([path], log.config.file_delete_delay_ms)
         # A checkpoint that outlived its log would be taken for a new log's of the same name.
-        self._checkpoint(log_directory)
+        self._checkpoints.write_all(log_directory)
         try:
             log_directory.write_cleaned()
         except OSError as error:
@@ -188,7 +166,7 @@ class MovingLogs(CheckpointedLogs):
 
     # What a start finds
 
-    def _add_loaded(self, log: Log) -> None:
+    def add_loaded(self, log: Log) -> None:
         """Take a log of a directory into use; of two that a crash has left, the one that got further.
 
         Raises:
@@ -196,16 +174,16 @@ class MovingLogs(CheckpointedLogs):
             StorageError: the disk failed.
         """
         partition = log.topic_partition
-        other = self._logs.get(partition)
+        other = self._table.logs.get(partition)
         if other is None:
-            self._logs[partition] = log
+            self._table.logs[partition] = log
             return
         if log.topic_id == NO_TOPIC_ID or log.topic_id != other.topic_id:
             raise InconsistentDirectoryError(
                 f"{partition} is in both {other.log_directory.path} and {log.log_directory.path}: remove one of them"
             )
         behind, ahead = sorted((other, log), key=_progress)
-        self._logs[partition] = ahead
+        self._table.logs[partition] = ahead
         path = behind.set_aside(names.STRAY_DIRECTORY)
         _log.warning(
             "%s was being moved when the broker stopped: %s is used, which ends at %d, and what was in %s, up to %d, "
@@ -218,7 +196,7 @@ class MovingLogs(CheckpointedLogs):
             path,
         )
 
-    def _settle_futures(self) -> None:
+    def settle(self, found: list[Log]) -> None:
         """Take the future logs that were found into use, once all directories are open.
 
         One goes where there is a better one, or where its log is of another topic or in this very directory.
@@ -226,13 +204,12 @@ class MovingLogs(CheckpointedLogs):
         Raises:
             StorageError: the disk failed.
         """
-        for log in self._found_futures:
-            self._settle_future(log)
-        self._found_futures.clear()
+        for log in found:
+            self._settle_one(log)
 
-    def _settle_future(self, log: Log) -> None:
+    def _settle_one(self, log: Log) -> None:
         partition = log.topic_partition
-        current, other = self._logs.get(partition), self._future_logs.get(partition)
+        current, other = self._table.logs.get(partition), self._table.future_logs.get(partition)
         if (current is not None and current.log_directory is log.log_directory) or (
             current is not None and current.topic_id != log.topic_id
         ):
@@ -241,7 +218,7 @@ class MovingLogs(CheckpointedLogs):
         if other is not None:
             other, log = sorted((other, log), key=_progress)
             self._discard(other, names.DELETE_DIRECTORY)
-        self._future_logs[partition] = log
+        self._table.future_logs[partition] = log
 
 
 def _progress(log: Log) -> tuple[int, int]:
