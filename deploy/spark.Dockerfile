@@ -21,6 +21,7 @@ COPY pyproject.toml MANIFEST.in README.md ./
 COPY build_backend ./build_backend
 COPY wire ./wire
 COPY timing ./timing
+COPY security ./security
 COPY storage ./storage
 COPY cluster ./cluster
 COPY pipeline ./pipeline
