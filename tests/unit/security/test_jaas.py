@@ -7,13 +7,15 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
 def test_an_entry_as_kafka_documents_it() -> None:
-    entry = parse_jaas(f'{PLAIN} required \\n\n  username="alice"   password="alice-secret" ;'.replace("\\n", ""))
+    entry = parse_jaas(
+        f'{PLAIN} required \\n\n  username="alice"   password="alice-secret" ;'.replace("\\n", "")
+    )
     assert (entry.module, entry.flag) == (PLAIN, "required")
     assert entry.options == {"username": "alice", "password": "alice-secret"}
 
 
 def test_values_may_hold_anything_when_quoted() -> None:
-    password = 'a"b\\c;d=e \' ü'
+    password = "a\"b\\c;d=e ' ü"
     entry = parse_jaas(f"{PLAIN} required username=alice password={quote_jaas(password)};")
     assert entry.options == {"username": "alice", "password": password}
 

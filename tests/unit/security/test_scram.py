@@ -61,7 +61,10 @@ def test_a_hostile_challenge(challenge: bytes) -> None:
 
 
 def test_a_token_says_so() -> None:
-    assert ScramClient(SHA_512, "id", "hmac", "n", {"tokenauth": "true"}).first() == b"n,,n=id,r=n,tokenauth=true"
+    assert (
+        ScramClient(SHA_512, "id", "hmac", "n", {"tokenauth": "true"}).first()
+        == b"n,,n=id,r=n,tokenauth=true"
+    )
 
 
 @given(st.text())
@@ -75,7 +78,12 @@ def test_names_are_escaped(name: str) -> None:
 def test_a_credential_in_zookeeper(mechanism: ScramMechanism) -> None:
     credential = make_credential(mechanism, "passwörd, =", b"salt", 4096)
     assert parse_credential(mechanism, credential.to_text()) == credential
-    assert set(attributes_of(credential.to_text().encode())) == {"salt", "stored_key", "server_key", "iterations"}
+    assert set(attributes_of(credential.to_text().encode())) == {
+        "salt",
+        "stored_key",
+        "server_key",
+        "iterations",
+    }
     assert "stored_key" not in repr(credential)
 
 
