@@ -1,8 +1,14 @@
-"""The process of one broker: signals stop it, and what it ends with tells why."""
+"""The process of one broker: signals stop it, and what it ends with tells why.
 
+SIGTERM, SIGINT and SIGHUP stop it in good order; a SIGHUP that the process was started to ignore, by nohup, is ignored.
+SIGQUIT prints where every thread and task is, and changes nothing else.
+"""
+
+import faulthandler
 import gc
 import logging
 import signal
+import sys
 import traceback
 from typing import TYPE_CHECKING
 
@@ -12,6 +18,8 @@ from cluster.broker.broker import Broker
 from cluster.broker.environment import real_environment
 from cluster.broker.exit_codes import ExitCode, stop_reason
 from cluster.broker.process_limits import set_process_limits
+from cluster.broker.task_dump import format_tasks
+from cluster.zookeeper.guardian import BEATS_PER_LIMIT
 
 if TYPE_CHECKING:
     from cluster.configuration.broker_config import BrokerConfig
@@ -50,6 +58,8 @@ async def _run_process(config: "BrokerConfig", link: "GuardianLink | None") -> N
     async with trio.open_nursery() as nursery:
         await nursery.start(_watch_signals, broker)
         nursery.start_soon(_freeze_loaded, broker)
+        if link is not None and config.ottla_hang_timeout_ms > 0:
+            nursery.start_soon(_beat, broker, link, config.ottla_hang_timeout_ms / 1000)
         await broker.run()
         nursery.cancel_scope.cancel()
 
@@ -57,11 +67,32 @@ async def _run_process(config: "BrokerConfig", link: "GuardianLink | None") -> N
 async def _watch_signals(
     broker: "Broker", *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    numbers = [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    with trio.open_signal_receiver(*numbers) as signals:
+        # The threads are printed by the C handler, at once, even while the loop hangs; then trio hears of the signal.
+        faulthandler.register(signal.SIGQUIT, all_threads=True, chain=True)
         task_status.started()
         async for number in signals:
-            logger.info("told to stop by %s", signal.Signals(number).name)
+            if number == signal.SIGQUIT:
+                sys.stderr.write(f"{format_tasks()}\n")
+                sys.stderr.flush()
+                continue
+            logger.info("stopping: received %s", signal.Signals(number).name)
             broker.stop()
+
+
+async def _beat(broker: "Broker", link: "GuardianLink", limit_s: float) -> None:
+    """Show the guardian that the loop turns, from when the broker serves until it has stopped."""
+    await broker.ready.wait()
+    link.watch(limit_s)
+    try:
+        while True:
+            await trio.sleep(limit_s / BEATS_PER_LIMIT)
+            link.beat()
+    finally:
+        link.watch(0)
 
 
 async def _freeze_loaded(broker: "Broker") -> None:

@@ -4,7 +4,13 @@ A process that dies by a signal leaves its ZooKeeper session behind, and its par
 the session times out. The guardian knows the session's id and password, reaps its child, whatever killed it,
 and closes the session then, over a connection of its own. Because the child is reaped first, no thread of it
 can still act under the session. Where the guardian dies as well, the timeout does what it always did; where
-only the guardian dies, the broker goes on without it.
+only the guardian dies, the kernel sends the broker SIGTERM, and it leaves in good order: whoever supervises
+the process sees the guardian's end, and must not start a second broker beside the first.
+
+A broker whose event loop hangs is dead, too, though kazoo's thread would keep its session for ever. So the
+loop counts heartbeats in memory that both share, and when they stop for longer than a limit, the guardian
+kills the process and closes the session. A process that does not die at once waits for its disk in the kernel:
+no instruction of it is executed any more, so the session is closed all the same.
 
 It forks before anything large is imported, so it stays a few megabytes: this module and what it imports must
 not pull in trio, kazoo or the rest of the broker. From then on it only waits.
@@ -15,13 +21,15 @@ passed on all the same: to the child a repeated SIGINT must mean what the first 
 
 import json
 import logging
+import mmap
 import os
 import select
 import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import Final
+from struct import Struct
+from typing import Any, Final
 
 from cluster.zookeeper.session_closer import SessionKey, close_session
 from timing.clock import SystemClock
@@ -41,13 +49,81 @@ _SENT_BY_KERNEL: Final = 0x80
 """Linux's SI_KERNEL."""
 _READ_BYTES: Final = 65536
 _SIGNAL_EXIT_BASE: Final = 128
+_PR_SET_PDEATHSIG: Final = 1
+BEATS_PER_LIMIT: Final = 10
+"""How many heartbeats are due within the time that they may stay away."""
+_DUMP_S: Final = 0.2
+"""How long a hung process has to print where its threads are."""
+_DEATH_S: Final = 0.5
+"""How long we wait for a killed process before its session is closed without its having been reaped."""
+
+
+class Heartbeats:
+    """A counter that the child raises and the guardian reads, in memory that both share.
+
+    +-------+--------+  limit: milliseconds that the counter may stand still, 0 while nobody watches
+    | count | uint64 |
+    | limit | uint32 |
+    +-------+--------+
+    """
+
+    _LAYOUT = Struct("=QI")
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, mmap.PAGESIZE)
+        self._count = 0
+        self._limit_ms = 0
+
+    def beat(self) -> None:
+        """Count one more; the child's."""
+        self._count += 1
+        self._LAYOUT.pack_into(self._memory, 0, self._count, self._limit_ms)
+
+    def set_limit(self, limit_s: float) -> None:
+        """Be watched from now on, or no longer where the limit is 0; the child's."""
+        self._limit_ms = int(limit_s * 1000)
+        self.beat()
+
+    def read(self) -> tuple[int, float]:
+        """Return the count, and the limit in seconds; the guardian's."""
+        count, limit_ms = self._LAYOUT.unpack_from(self._memory)
+        return count, limit_ms / 1000
+
+
+class Silence:
+    """How long heartbeats have stayed away, of the time that this process was awake itself.
+
+    A pause of the whole machine or container pauses us, too: the look that it delays counts as one look.
+    """
+
+    def __init__(self) -> None:
+        self._count = -1
+        self._looked_at = 0.0
+        self.lasted_s = 0.0
+
+    def look(self, count: int, limit_s: float, now: float) -> bool:
+        """Compare the counter with the last look; tell whether it has stood still for longer than the limit.
+
+        Args:
+            count: The counter.
+            limit_s: How long it may stand still; looks are due ten times within it.
+            now: A monotonic clock.
+        """
+        since, self._looked_at = now - self._looked_at, now
+        if count != self._count or limit_s == 0:
+            self._count = count
+            self.lasted_s = 0.0
+            return False
+        self.lasted_s += min(since, 2 * limit_s / BEATS_PER_LIMIT)
+        return self.lasted_s > limit_s
 
 
 class GuardianLink:
     """The child's end of the pipe to its guardian. Without a guardian everything is a no-op."""
 
-    def __init__(self, descriptor: int | None) -> None:
+    def __init__(self, descriptor: int | None, heartbeats: Heartbeats | None = None) -> None:
         self._descriptor = descriptor
+        self._heartbeats = heartbeats
 
     @property
     def has_guardian(self) -> bool:
@@ -68,6 +144,21 @@ class GuardianLink:
     def announce_closed(self) -> None:
         """Tell that the session was closed in good order, and nothing is left to do."""
         self._send({})
+
+    def watch(self, limit_s: float) -> None:
+        """Have the guardian kill this process when it has not called `beat` for a time.
+
+        Args:
+            limit_s: That time, in seconds; 0 ends the watch. Call `beat` ten times within it.
+        """
+        if self._heartbeats is not None:
+            self._heartbeats.set_limit(limit_s)
+            self._send({"watch": limit_s})
+
+    def beat(self) -> None:
+        """Tell that the loop turns. Never blocks."""
+        if self._heartbeats is not None:
+            self._heartbeats.beat()
 
     def _send(self, message: dict[str, object]) -> None:
         if self._descriptor is None:
@@ -100,22 +191,36 @@ def run_guarded(child_main: Callable[[GuardianLink], int]) -> int:
     if threading.active_count() != 1:
         raise RuntimeError("the guardian must fork before any thread is started")
     reader, writer = os.pipe()
+    heartbeats = Heartbeats()
     sys.stdout.flush()
     sys.stderr.flush()
     # The parent takes them one by one, and the child as it likes: none is lost between.
     signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)
+    parent = os.getpid()
     child = os.fork()
     if child == 0:
+        _end_with(parent)
         os.close(reader)
         os.set_blocking(writer, False)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _BLOCKED)
-        sys.exit(child_main(GuardianLink(writer)))
+        sys.exit(child_main(GuardianLink(writer, heartbeats)))
     os.close(writer)
-    guardian = _Guardian(child, reader)
+    guardian = _Guardian(child, reader, heartbeats)
     status = guardian.wait()
     guardian.close_session_of_the_dead()
     exit_code = os.waitstatus_to_exitcode(status)
     return exit_code if exit_code >= 0 else _SIGNAL_EXIT_BASE - exit_code
+
+
+def _end_with(parent: int) -> None:
+    """Have the kernel send this process SIGTERM when its parent dies, where the kernel can."""
+    if not sys.platform.startswith("linux"):
+        return
+    import ctypes  # not needed, and not loaded, in the guardian
+
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 class _Guardian:
@@ -125,9 +230,13 @@ class _Guardian:
     the main thread of a death by a byte in a pipe.
     """
 
-    def __init__(self, child: int, reader: int) -> None:
+    def __init__(self, child: int, reader: int, heartbeats: Heartbeats) -> None:
         self._child = child
         self._reader = reader
+        self._heartbeats = heartbeats
+        self._silence = Silence()
+        self._clock = SystemClock()
+        self._ending: list[tuple[float, Callable[[], None]]] = []
         self._buffer = b""
         self._key: SessionKey | None = None
         self._reaping = threading.Lock()
@@ -147,22 +256,51 @@ class _Guardian:
             if status is not None:
                 self._read_messages()
                 return status
-            for descriptor, _ in poll.poll():
+            for descriptor, _ in poll.poll(self._look_after_child()):
                 if descriptor == self._deaths:
                     os.read(self._deaths, _READ_BYTES)
                 elif not self._read_messages():
                     poll.unregister(self._reader)
 
+    def _look_after_child(self) -> float | None:
+        """See whether the child hangs, and end it step by step then.
+
+        Returns:
+            How many milliseconds later to look again, None where there is nothing to look for.
+        """
+        now = self._clock.monotonic()
+        if self._ending:
+            while self._ending and self._ending[0][0] <= now:
+                self._ending.pop(0)[1]()
+            return 1 + 1000 * (self._ending[0][0] - now) if self._ending else None
+        count, limit_s = self._heartbeats.read()
+        if not self._silence.look(count, limit_s, now):
+            return 1000 * limit_s / BEATS_PER_LIMIT or None
+        self._say(
+            f"the event loop of process {self._child} has not turned for {self._silence.lasted_s:.1f} s "
+            "(ottla.hang.timeout.ms): killing it"
+        )
+        os.kill(self._child, signal.SIGQUIT)  # it prints where its threads are, which tells what hangs
+        self._ending = [
+            (now + _DUMP_S, lambda: os.kill(self._child, signal.SIGKILL)),
+            (now + _DUMP_S + _DEATH_S, self.close_session_of_the_dead),
+        ]
+        return 1000 * _DUMP_S
+
     def close_session_of_the_dead(self) -> None:
         """Close the session the child announced last, unless it said that it closed it itself."""
         if self._key is None:
             return
-        closed = close_session(self._key, SystemClock().monotonic)
-        # Straight out: nothing configures logging in this process.
-        sys.stderr.write(
-            f"guardian: process {self._child} is dead; its ZooKeeper session "
-            f"0x{self._key.session_id & 0xFFFFFFFFFFFFFFFF:x} {'is closed' if closed else 'must time out'}\n"
+        key, self._key = self._key, None
+        closed = close_session(key, self._clock.monotonic)
+        self._say(
+            f"process {self._child} is dead; its ZooKeeper session "
+            f"0x{key.session_id & 0xFFFFFFFFFFFFFFFF:x} {'is closed' if closed else 'must time out'}"
         )
+
+    def _say(self, text: str) -> None:
+        # Straight out: nothing configures logging in this process.
+        sys.stderr.write(f"guardian: {text}\n")
         sys.stderr.flush()
 
     def _reap(self) -> int | None:
@@ -194,12 +332,13 @@ class _Guardian:
             if not part:
                 return False
             *lines, self._buffer = (self._buffer + part).split(b"\n")
-            if lines:
-                self._key = _parse(lines[-1])
+            for line in lines:
+                message = json.loads(line)
+                if "watch" not in message:  # that one only wakes us
+                    self._key = _parse(message)
 
 
-def _parse(line: bytes) -> SessionKey | None:
-    message = json.loads(line)
+def _parse(message: dict[str, Any]) -> SessionKey | None:
     if not message:
         return None
     return SessionKey(

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import termios
 import textwrap
+import threading
 import time
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 import trio
 
 from cluster.zookeeper.client import ZooKeeper
+from cluster.zookeeper.guardian import Silence
 from cluster.zookeeper.kazoo_client import KazooZooKeeper
 from cluster.zookeeper.registration import BrokerIdTakenError, register
 from cluster.zookeeper.session_closer import SessionKey, close_session, parse_hosts
@@ -45,6 +47,13 @@ BROKER = textwrap.dedent(
         from cluster.zookeeper.kazoo_client import KazooZooKeeper
         from cluster.zookeeper.session_record import write_session_record
 
+        async def beat(link):
+            while True:
+                await trio.sleep({limit} / 10)
+                link.beat()
+                if Path(sys.argv[3], "hang").exists():
+                    os.read(os.pipe()[0], 1)  # never returns, as with a disk that does not answer
+
         async def serve():
             zookeeper = KazooZooKeeper(sys.argv[1], {timeout}, time.monotonic)
             async with trio.open_nursery() as nursery:
@@ -53,6 +62,9 @@ BROKER = textwrap.dedent(
                 write_session_record(Path(sys.argv[3]), zookeeper.session_key)
                 await zookeeper.create(sys.argv[2], ephemeral=True)
                 with trio.open_signal_receiver(15, 2) as signals:
+                    if {limit}:
+                        link.watch({limit})
+                        nursery.start_soon(beat, link)
                     print(os.getpid(), flush=True)
                     async for _ in signals:
                         nursery.cancel_scope.cancel()
@@ -74,12 +86,14 @@ BROKER = textwrap.dedent(
 class Broker:
     """A process with a session and an ephemeral node, guarded or not."""
 
-    def __init__(self, hosts: str, node: str, directory: Path, *, guarded: bool = True) -> None:
+    def __init__(
+        self, hosts: str, node: str, directory: Path, *, guarded: bool = True, limit: float = 0
+    ) -> None:
         self.process = subprocess.Popen(
             [
                 sys.executable,
                 "-c",
-                BROKER.format(timeout=SESSION_TIMEOUT_S, guarded=guarded),
+                BROKER.format(timeout=SESSION_TIMEOUT_S, guarded=guarded, limit=limit),
                 hosts,
                 node,
                 str(directory),
@@ -203,17 +217,66 @@ def _take_terminal(descriptor: int) -> None:
     fcntl.ioctl(descriptor, termios.TIOCSCTTY, 0)
 
 
-def test_a_broker_outlives_its_guardian(real_zookeeper: RealZooKeeper, tmp_path: Path) -> None:
-    with Broker(real_zookeeper.hosts, "/outlives", tmp_path) as broker:
-        broker.process.kill()
-        broker.process.wait()
-        os.kill(broker.pid, 0)
-        os.kill(broker.pid, signal.SIGTERM)
+def test_a_broker_leaves_in_good_order_when_its_guardian_is_killed(
+    real_zookeeper: RealZooKeeper, tmp_path: Path
+) -> None:
+    with Broker(real_zookeeper.hosts, "/orphan", tmp_path) as broker:
 
         async def main(zookeeper: ZooKeeper) -> None:
-            await vanished(zookeeper, "/outlives")
+            assert await zookeeper.exists("/orphan")
+            broker.process.kill()
+            await vanished(zookeeper, "/orphan")
 
         in_session(real_zookeeper.hosts, main)
+
+
+HANG_LIMIT_S = 1.0
+
+
+@pytest.mark.parametrize("way", ["stopped", "blocked"])
+def test_a_hung_broker_is_killed_and_loses_its_session(
+    real_zookeeper: RealZooKeeper, tmp_path: Path, way: str
+) -> None:
+    with Broker(real_zookeeper.hosts, f"/hung-{way}", tmp_path, limit=HANG_LIMIT_S) as broker:
+
+        async def main(zookeeper: ZooKeeper) -> None:
+            assert await zookeeper.exists(f"/hung-{way}")
+            if way == "stopped":
+                os.kill(broker.pid, signal.SIGSTOP)
+            else:
+                (tmp_path / "hang").touch()
+            await vanished(zookeeper, f"/hung-{way}")
+
+        in_session(real_zookeeper.hosts, main)
+        # Blocked, it dies of the SIGQUIT already, for this one prints nothing.
+        assert broker.process.wait(60) in (128 + signal.SIGKILL, 128 + signal.SIGQUIT)
+
+
+def test_a_pause_of_broker_and_guardian_together_is_no_hang(
+    real_zookeeper: RealZooKeeper, tmp_path: Path
+) -> None:
+    with Broker(real_zookeeper.hosts, "/paused", tmp_path, limit=HANG_LIMIT_S) as broker:
+        both = (broker.process.pid, broker.pid)
+        for pid in both:
+            os.kill(pid, signal.SIGSTOP)
+        threading.Event().wait(1.5 * HANG_LIMIT_S)
+        for pid in both:
+            os.kill(pid, signal.SIGCONT)
+        threading.Event().wait(HANG_LIMIT_S / 2)
+        broker.process.send_signal(signal.SIGTERM)
+        assert broker.process.wait(60) == 7
+
+
+def test_only_heartbeats_that_stay_away_while_we_are_awake_count() -> None:
+    silence = Silence()
+    assert not silence.look(1, 1.0, 100.0)
+    assert not any(silence.look(1, 1.0, 100.0 + number / 10) for number in range(1, 8))
+    # The machine slept: that look counts as one.
+    assert not silence.look(1, 1.0, 5000.0)
+    assert silence.look(1, 1.0, 5000.2)
+    assert not silence.look(2, 1.0, 5000.3)
+    assert not silence.look(2, 0.0, 6000.0)
+    assert not silence.look(2, 0.0, 7000.0)
 
 
 def test_a_restarted_broker_closes_the_session_of_its_former_life(

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -87,6 +88,10 @@ def no_zookeeper(machine: Machine, held: list) -> None:
     machine.settings |= {"zookeeper.connect": "127.0.0.1:1", "zookeeper.connection.timeout.ms": "300"}
 
 
+def no_zookeeper_below_a_chroot(machine: Machine, held: list) -> None:
+    machine.settings |= {"zookeeper.connect": "127.0.0.1:1/a/b", "zookeeper.connection.timeout.ms": "300"}
+
+
 def taken_port(machine: Machine, held: list) -> None:
     held.append(socket.create_server(("127.0.0.1", machine.port)))
 
@@ -158,6 +163,16 @@ CASES = {
     ),
     "a listener not served": (setting("listeners", "SSL://127.0.0.1:9093"), 2, ["listeners=SSL://", "SSL"]),
     "no ZooKeeper": (no_zookeeper, 3, ["ZooKeeper", "127.0.0.1:1"]),
+    "no ZooKeeper below a chroot": (
+        no_zookeeper_below_a_chroot,
+        3,
+        ["no connection to ZooKeeper", "127.0.0.1:1"],
+    ),
+    "a management socket that cannot be": (
+        setting("ottla.management.socket", "/proc/no/such"),
+        2,
+        ["ottla.management.socket=/proc/no/such"],
+    ),
     "taken port": (taken_port, 4, ["127.0.0.1:{port}", "Address already in use"]),
     "an address of another machine": (
         setting("listeners", "PLAINTEXT://192.0.2.7:9092"),
@@ -382,3 +397,68 @@ def test_a_dead_first_disk_leaves_the_others_served(machine: Machine) -> None:
         assert broker.process.wait(60) == 0
     assert "Traceback" not in broker.output.read_text()
     assert (machine.logs / "state-changes.journal").stat().st_size > 0
+
+
+def test_sigterm_is_heeded_while_zookeeper_is_not_reached(machine: Machine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        for chroot in ("", "/a/b"):
+            machine.settings |= {
+                "zookeeper.connect": f"127.0.0.1:{silent.getsockname()[1]}{chroot}",
+                "zookeeper.connection.timeout.ms": "600000",
+            }
+            with Running(machine) as broker:
+                silent.accept()[0].close()
+                broker.process.send_signal(signal.SIGTERM)
+                assert broker.process.wait(60) == 0
+            assert "Traceback" not in broker.output.read_text()
+
+
+def test_sigquit_prints_tasks_and_sighup_stops(machine: Machine) -> None:
+    with Running(machine) as broker:
+        broker.wait_state("running")
+        broker.process.send_signal(signal.SIGQUIT)
+        until(lambda: re.search("^ +registration$", broker.output.read_text(), re.MULTILINE) is not None)
+        assert "Thread 0x" in broker.output.read_text()
+        broker.wait_state("running")
+        broker.process.send_signal(signal.SIGHUP)
+        assert broker.process.wait(60) == 0
+    assert "the broker has stopped" in broker.output.read_text()
+
+
+HUNG = """
+import sys, time
+from pathlib import Path
+from cluster.zookeeper.guardian import run_guarded
+
+def main(link):
+    from cluster.network import management
+    from cluster.broker import management as methods
+
+    made = methods.management_methods
+
+    def with_hang(broker):
+        async def hang(params):
+            time.sleep(3600)
+
+        return {**made(broker), "hang": hang}
+
+    import cluster.broker.broker as module
+    module.management_methods = with_hang
+    from ottla.commands.local.broker import run_from_file
+    return run_from_file(Path(sys.argv[1]), (), link)
+
+sys.exit(run_guarded(main))
+"""
+
+
+def test_a_hung_loop_ends_the_broker_and_says_where_it_hung(machine: Machine) -> None:
+    machine.settings["ottla.hang.timeout.ms"] = "1000"
+    with Running(machine, [sys.executable, "-c", HUNG]) as broker:
+        broker.wait_state("running")
+        with ManagementClient(machine.logs / "management.sock") as client, pytest.raises(BrokerGoneError):
+            client.call("hang")
+        assert broker.process.wait(60) == 128 + signal.SIGKILL
+    output = broker.output.read_text()
+    assert "in hang" in output
+    assert "guardian: the event loop of process" in output
+    assert "is closed" in output

@@ -6,6 +6,11 @@ TABLE: Final = """
 log.flush.on.ack | boolean | false | medium | read-only
     Whether an acknowledgement waits until its records are on disk; appends that arrive meanwhile share one
     flush.
+ottla.hang.timeout.ms | long | 5000 | medium | read-only
+    valid: 0..
+    How long the broker's event loop may stand still, the time aside that the whole machine or container stood still,
+    before the guardian kills the process and closes its ZooKeeper session, so that its partitions get other leaders. 0
+    never does.
 ottla.management.socket | string | null | low | read-only
     The path of the broker's management socket; where not given, `management.sock` in the first log directory that takes
     it. Empty opens none.
