@@ -33,3 +33,9 @@ class SystemClock:
     def monotonic(self) -> MonotonicSeconds:
         """Return seconds on the machine's monotonic clock."""
         return MonotonicSeconds(time.monotonic())
+
+    def boottime(self) -> float:
+        """Return seconds on a clock that never goes back and goes on while the machine is suspended."""
+        return (
+            time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+        )

@@ -95,6 +95,7 @@ class Broker:
         self._around = around
         self._addresses: Addresses = addresses_of(config)
         self._stopping = trio.Event()
+        self._connecting_scope = trio.CancelScope()
         self._starting_scope = trio.CancelScope()
         self._leaving_scope = trio.CancelScope()
         self._locked = trio.Event()
@@ -117,7 +118,11 @@ class Broker:
         """
         self._loop = trio.lowlevel.current_trio_token()
         async with trio.open_nursery() as outer:
-            await outer.start(self._zookeeper.run)
+            with self._connecting_scope:
+                await outer.start(self._zookeeper.run)
+            if self._connecting_scope.cancelled_caught:
+                logger.info("stopped before ZooKeeper was reached")
+                return
             async with trio.open_nursery() as service:
                 with self._starting_scope:
                     await self._start(service)
@@ -137,6 +142,7 @@ class Broker:
         elif self.state is State.RUNNING:
             self._stopping.set()
         else:
+            self._connecting_scope.cancel()
             self._starting_scope.cancel()
 
     # Starting
@@ -185,7 +191,7 @@ class Broker:
         if self.config.ottla_session_reattach:
             await membership.close_former_session(self.config.zookeeper_connect)
         service.start_soon(parts.timer.run, name="timer")
-        groups = await self._store.read_topic(CONSUMER_OFFSETS)
+        groups = await membership.in_session(partial(self._store.read_topic, CONSUMER_OFFSETS))
         parts.context.groups.found(None if groups is None else len(groups[0].partitions))
         service.start_soon(parts.context.replicas.run, name="replicas")
         service.start_soon(parts.context.groups.run, name="groups")

@@ -84,6 +84,7 @@ def real_environment() -> Environment:
             config.zookeeper_session_timeout_ms / 1000,
             clock.monotonic,
             connect_timeout_s=config.zookeeper_connection_timeout_ms / 1000,
+            boottime=clock.boottime,
         )
 
     return Environment(

@@ -6,9 +6,10 @@ stays served meanwhile.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import trio
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from timing.clock import Clock
 
 logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 
 class Membership:
@@ -79,15 +82,27 @@ class Membership:
         """
         await trio.to_thread.run_sync(self._records.close_former, hosts, self._clock.monotonic)
 
+    async def in_session(self, operation: "Callable[[], Awaitable[_T]]") -> "_T":
+        """Do something with ZooKeeper before this broker is registered, again in a new session if one expires.
+
+        A start takes as long as its logs take to recover, and must not fail because the session did not last.
+        """
+        while True:
+            try:
+                await self._zookeeper.renew_session()
+                return await operation()
+            except SessionExpiredError:
+                logger.warning("the ZooKeeper session has expired during the start: going on in a new one")
+
     async def join(self, registration: "BrokerRegistration") -> None:
-        """Register; listeners are told before it returns.
+        """Register, in a new session if the present one expired meanwhile; listeners are told before it returns.
 
         Raises:
             BrokerIdTakenError: another live broker has this id.
             ZooKeeperError: ZooKeeper cannot be asked.
         """
         self._registration = registration
-        await self._register(registration)
+        await self.in_session(partial(self._register, registration))
 
     async def keep(self) -> NoReturn:
         """Register again after each expired session, for ever.
@@ -118,6 +133,8 @@ class Membership:
 
     async def _register(self, registration: "BrokerRegistration") -> None:
         # Who closes the session should this process die has to know it before it owns the broker's node.
+        if self._expired.is_set():
+            self._expired = trio.Event()
         await self._zookeeper.renew_session()
         key = self._zookeeper.session_key
         if self._link is not None:

@@ -18,6 +18,8 @@ from typing import Any, Final
 
 import trio
 from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import EventType, KazooState, WatchedEvent, ZnodeStat
 
 from cluster.zookeeper.client import (
@@ -36,6 +38,7 @@ from cluster.zookeeper.client import (
     ZooKeeperError,
 )
 from cluster.zookeeper.kazoo_bridge import KazooBridge
+from cluster.zookeeper.kazoo_errors import translate
 from cluster.zookeeper.kazoo_handler import Completion
 from cluster.zookeeper.kazoo_session import KazooSession, convert_results, convert_stat
 from cluster.zookeeper.parents import create_parents
@@ -69,6 +72,7 @@ class KazooZooKeeper:
         monotonic: Callable[[], MonotonicSeconds],
         *,
         connect_timeout_s: float = 18.0,
+        boottime: Callable[[], float] | None = None,
     ) -> None:
         """Prepare a session; `run` connects it.
 
@@ -77,13 +81,14 @@ class KazooZooKeeper:
             session_timeout_s: The session timeout to ask for; ZooKeeper may grant another.
             monotonic: The clock that `session_is_live` is asked by.
             connect_timeout_s: How long `run` waits for the first connection.
+            boottime: A clock that goes on while the machine is suspended, where there is one.
         """
         self._hosts = hosts
         self._monotonic = monotonic
         self._connect_timeout_s = connect_timeout_s
         self._bridge = KazooBridge()
         self._session = KazooSession(hosts, session_timeout_s, self._on_state)
-        self._liveness = SessionLiveness(session_timeout_s)
+        self._liveness = SessionLiveness(session_timeout_s, boottime)
         self._listeners: list[SessionListener] = []
         self._session_id = 0
         self._session_password = b""
@@ -127,7 +132,9 @@ class KazooZooKeeper:
         self._bridge.attach()
         try:
             async with trio.open_nursery() as nursery:
-                await trio.to_thread.run_sync(_ensure_chroot, self._hosts, self._connect_timeout_s)
+                await trio.to_thread.run_sync(
+                    _ensure_chroot, self._hosts, self._connect_timeout_s, abandon_on_cancel=True
+                )
                 self._session.client.start_async()
                 nursery.start_soon(self._raise_end)
                 with trio.move_on_after(self._connect_timeout_s):
@@ -342,13 +349,14 @@ class KazooZooKeeper:
     async def _probe(self) -> bool:
         """Ask ZooKeeper for any answer; tell whether it came."""
         sent_at = self._monotonic()
+        skew_s = self._liveness.skew_s(sent_at)
         session_id = self._session_id
         try:
             await self._bridge.call(lambda: self._session.client.sync_async("/"), through_gate=False)
         except ZooKeeperError:
             return False
         if session_id == self._session_id:
-            self._liveness.answered(sent_at)
+            self._liveness.answered(sent_at, skew_s)
         return True
 
     def _stop(self) -> None:
@@ -384,14 +392,23 @@ def _transaction_result(answer: Any) -> MultiResult | ConnectionLossError:
 
 
 def _ensure_chroot(hosts: str, timeout_s: float) -> None:
-    """Create the chroot that `zookeeper.connect` names, if it names one; blocks."""
+    """Create the chroot that `zookeeper.connect` names, if it names one; blocks.
+
+    Raises:
+        ConnectionLossError: no connection came about in time.
+        ZooKeeperError: the path could not be created.
+    """
     addresses, _, chroot = hosts.partition("/")
     if not chroot:
         return
     client = KazooClient(addresses, timeout=timeout_s)
-    client.start(timeout=timeout_s)
     try:
+        client.start(timeout=timeout_s)
         client.ensure_path(f"/{chroot}")
+    except KazooTimeoutError:
+        raise ConnectionLossError(f"no connection to ZooKeeper at {addresses}") from None
+    except KazooException as error:
+        raise translate(error) from error
     finally:
         client.stop()
         client.close()

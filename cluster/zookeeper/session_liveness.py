@@ -4,8 +4,12 @@ ZooKeeper counts a session's silence from what it last *received*, which is late
 session whose last answered probe was sent less than its timeout ago is alive, whatever has happened since;
 past that nothing is known, and a controller must act as if another one were elected. Waiting to be told is
 not enough: kazoo tells an expiry only after it has reconnected.
+
+The monotonic clock stands still while the machine is suspended, and ZooKeeper's does not: so the age of the probe
+is taken by a clock that counts suspensions, too, and the greater age counts.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from wire.types import MonotonicSeconds
@@ -16,25 +20,40 @@ PROBES_PER_TIMEOUT: Final = 6
 class SessionLiveness:
     """When the session was last known to live. Never known before the first answer."""
 
-    __slots__ = ("_last_sent_at", "timeout_s")
+    __slots__ = ("_boottime", "_last_sent_at", "_skew_s", "timeout_s")
 
-    def __init__(self, timeout_s: float) -> None:
+    def __init__(self, timeout_s: float, boottime: Callable[[], float] | None = None) -> None:
+        """Make it.
+
+        Args:
+            timeout_s: The session timeout, in seconds.
+            boottime: A clock in seconds that goes on while the machine is suspended; None where there is none.
+        """
         self.timeout_s = timeout_s
+        self._boottime = boottime
         self._last_sent_at: MonotonicSeconds | None = None
+        self._skew_s = 0.0
+        """How far the boot clock was ahead of the monotonic one when that probe was sent."""
 
     @property
     def probe_interval_s(self) -> float:
         """How long to wait between two probes, in seconds."""
         return self.timeout_s / PROBES_PER_TIMEOUT
 
-    def answered(self, sent_at: MonotonicSeconds) -> None:
+    def skew_s(self, now: MonotonicSeconds) -> float:
+        """Return how far the boot clock is ahead of the monotonic one: it grows with each suspension."""
+        return 0.0 if self._boottime is None else self._boottime() - now
+
+    def answered(self, sent_at: MonotonicSeconds, skew_s: float = 0.0) -> None:
         """Note that a probe was answered.
 
         Args:
             sent_at: When it was handed over to be sent, not when its answer came.
+            skew_s: What `skew_s` returned then.
         """
         if self._last_sent_at is None or sent_at > self._last_sent_at:
             self._last_sent_at = sent_at
+            self._skew_s = skew_s
 
     def lost(self) -> None:
         """Note that the session is gone."""
@@ -42,4 +61,7 @@ class SessionLiveness:
 
     def is_live(self, now: MonotonicSeconds) -> bool:
         """Tell whether the session must be alive now."""
-        return self._last_sent_at is not None and now - self._last_sent_at < self.timeout_s
+        if self._last_sent_at is None:
+            return False
+        suspended_s = max(0.0, self.skew_s(now) - self._skew_s)
+        return now - self._last_sent_at + suspended_s < self.timeout_s

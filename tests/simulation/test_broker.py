@@ -7,6 +7,7 @@ import pytest
 import trio
 import trio.testing
 
+import simulation.cluster
 from cluster.network.broker_client import ConnectionFailedError
 from simulation.cluster import SimulatedCluster
 from wire.errors import Error
@@ -34,6 +35,28 @@ def simulated(seed: int, test: Callable[[SimulatedCluster], Awaitable[None]]) ->
             nursery.cancel_scope.cancel()
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_a_session_that_expires_during_recovery_does_not_end_the_start(monkeypatch) -> None:
+    real = simulation.cluster._at_once
+    slept = []
+
+    async def test(cluster: SimulatedCluster) -> None:
+        async def slow(work):
+            if not slept:
+                slept.append(work)
+                cluster.ensemble.expire(cluster.machines[0].session.session_id)
+                await trio.sleep(5)
+            return await real(work)
+
+        await create(cluster)
+        await cluster.stop(0)
+        monkeypatch.setattr(simulation.cluster, "_at_once", slow)
+        await cluster.start(0)
+        await know_each_other(cluster)
+        assert slept
+
+    simulated(7, test)
 
 
 async def know_each_other(cluster: SimulatedCluster) -> None:

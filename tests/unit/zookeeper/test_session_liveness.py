@@ -29,6 +29,21 @@ def at(seconds: float) -> MonotonicSeconds:
     return MonotonicSeconds(seconds)
 
 
+def test_a_machine_that_was_suspended_no_longer_knows_that_its_session_lives() -> None:
+    suspended_s = 0.0
+    now = 10.0
+    liveness = SessionLiveness(6.0, lambda: 1000.0 + now + suspended_s)
+    liveness.answered(at(now), liveness.skew_s(at(now)))
+    now = 11.0
+    assert liveness.is_live(at(now))
+    suspended_s = 4.9
+    assert liveness.is_live(at(now))
+    suspended_s = 5.0
+    assert not liveness.is_live(at(now))
+    liveness.answered(at(now), liveness.skew_s(at(now)))
+    assert liveness.is_live(at(now))
+
+
 def test_a_session_lives_from_the_sending_of_its_last_answered_probe() -> None:
     liveness = SessionLiveness(6.0)
     assert not liveness.is_live(at(0))
