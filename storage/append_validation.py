@@ -108,7 +108,7 @@ def _prepare_v2(
         if complete_size(memoryview(records)[size:]):
             raise InvalidRecordError("the records hold more than one batch")
         records = memoryview(records)[:size]
-    if size > config.max_message_bytes:
+    if size > config.max_message_bytes and not header.is_control:
         raise RecordTooLargeError(
             f"a batch of {size} bytes, which exceeds the maximum of {config.max_message_bytes} bytes"
         )

@@ -18,6 +18,7 @@ from storage.offset_index import RELATIVE_OFFSET_MAX
 from storage.producer_recovery import apply_batch, index_completed, read_marker
 from storage.producer_table import AppendOrigin
 from storage.segment import Segment
+from storage.verification import VerificationToken
 from wire.records.batch import BatchHeader
 from wire.records.errors import CorruptRecordError
 from wire.types import NO_OFFSET, NO_TIMESTAMP, LeaderEpoch, Offset, WallMs
@@ -71,7 +72,12 @@ class LogAppender:
         self._roll = roll
 
     def append_as_leader(
-        self, records: memoryview | bytearray, leader_epoch: LeaderEpoch, now: WallMs, origin: AppendOrigin
+        self,
+        records: memoryview | bytearray,
+        leader_epoch: LeaderEpoch,
+        now: WallMs,
+        origin: AppendOrigin,
+        token: VerificationToken | None = None,
     ) -> AppendResult:
         """Check records, give them their offsets, and write them.
 
@@ -84,6 +90,7 @@ class LogAppender:
             leader_epoch: ours.
             now: wall time.
             origin: who brings them.
+            token: the proof that a transaction is known to its coordinator; None where none is demanded.
 
         Raises:
             StorageError: the disk failed; whether the records are in the log shows at recovery.
@@ -96,7 +103,7 @@ class LogAppender:
         batch = prepare_batch(records, segments.config, end, leader_epoch, now, origin)
         header = batch.header
         if header.producer_id >= 0:
-            duplicate = self._check_producer(batch, origin)
+            duplicate = self._check_producer(batch, origin, token)
             if duplicate is not None:
                 return duplicate
         data = batch.data
@@ -130,14 +137,16 @@ class LogAppender:
             end, last_offset, max_timestamp, batch.log_append_time, self._offsets.log_start, size=size
         )
 
-    def _check_producer(self, batch: PreparedBatch, origin: AppendOrigin) -> AppendResult | None:
+    def _check_producer(
+        self, batch: PreparedBatch, origin: AppendOrigin, token: VerificationToken | None
+    ) -> AppendResult | None:
         header, first_offset = batch.header, batch.first_offset
         if header.is_control:
             found = read_marker(batch.data, 0, header)
             if found is not None:
                 self._producer_state.check_marker(header, found[0], first_offset)
             return None
-        duplicate = self._producer_state.check(header, first_offset, origin)
+        duplicate = self._producer_state.check(header, first_offset, origin, token)
         if duplicate is None:
             return None
         return AppendResult(

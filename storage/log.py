@@ -30,6 +30,7 @@ from storage.segments import LogOffsetMetadata
 from storage.timestamps import TimestampedOffset
 from storage.transaction_index import AbortedTransaction
 from storage.truncation import Truncation
+from storage.verification import VerificationToken
 from wire.types import (
     NO_TOPIC_ID,
     LeaderEpoch,
@@ -250,9 +251,10 @@ class Log:
         now: WallMs,
         *,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        token: VerificationToken | None = None,
     ) -> AppendResult:
         """Check records, give them their offsets, and write them, as `LogAppender` does."""
-        return self._appender.append_as_leader(records, leader_epoch, now, origin)
+        return self._appender.append_as_leader(records, leader_epoch, now, origin, token)
 
     def append_as_follower(self, records: memoryview | bytes | bytearray) -> AppendResult:
         """Write what the leader sent, as it is, as `LogAppender` does."""

@@ -21,6 +21,7 @@ from storage.errors import (
     TransactionCoordinatorFencedError,
 )
 from storage.producer_entry import BatchMetadata, ProducerEntry
+from storage.verification import Verifications, VerificationToken
 from wire.records.batch import NO_SEQUENCE, BatchHeader, increment_sequence
 from wire.records.end_transaction import EndTransactionMarker
 from wire.types import NO_PRODUCER_EPOCH, Offset, ProducerId, WallMs
@@ -59,6 +60,7 @@ class ProducerTable:
     Attributes:
         entries: by producer id.
         end_offset: the offset up to which the log is accounted for.
+        verifications: the transactional producers whose coordinators are being asked.
     """
 
     __slots__ = (
@@ -67,6 +69,7 @@ class ProducerTable:
         "_unreplicated",
         "end_offset",
         "entries",
+        "verifications",
     )
 
     def __init__(self, expiration_ms: int = EXPIRATION_MS) -> None:
@@ -75,16 +78,24 @@ class ProducerTable:
         self._open: dict[Offset, OpenTransaction] = {}  # by first offset, rising
         self._unreplicated: dict[Offset, OpenTransaction] = {}
         self.end_offset = Offset(0)
+        self.verifications = Verifications()
 
     # Checks and updates of an append
 
-    def check(self, header: BatchHeader, first_offset: Offset, origin: AppendOrigin) -> BatchMetadata | None:
+    def check(
+        self,
+        header: BatchHeader,
+        first_offset: Offset,
+        origin: AppendOrigin,
+        token: VerificationToken | None = None,
+    ) -> BatchMetadata | None:
         """Check a leader's data batch that has a producer id.
 
         Args:
             header: of the batch, as the client sent it.
             first_offset: the offset it would get, for messages.
             origin: who brings it.
+            token: the proof that its coordinator knows its transaction; None where none is demanded.
 
         Returns:
             The batch that it repeats, if it is a client's and repeats one.
@@ -92,30 +103,77 @@ class ProducerTable:
         Raises:
             InvalidProducerEpochError: its epoch has been succeeded.
             OutOfOrderSequenceError: a client's sequence number leaves a gap.
-            InvalidTransactionStateError: its producer has an open transaction, and it is not part of one.
+            InvalidTransactionStateError: its producer has an open transaction, and it is not part of one; or it
+                would open one that was not verified.
         """
         entry = self.entries.get(header.producer_id)
-        if entry is None:
-            return None
-        epoch, first_sequence = header.producer_epoch, header.base_sequence
-        if epoch < entry.epoch:
+        from_client = origin is AppendOrigin.CLIENT
+        follows = True
+        if entry is not None:
+            if from_client and entry.epoch != NO_PRODUCER_EPOCH:
+                last = entry.last_sequence if header.producer_epoch == entry.epoch else NO_SEQUENCE
+                follows = header.base_sequence == increment_sequence(last, 1)
+                if not follows:
+                    duplicate = entry.find(header.producer_epoch, header.base_sequence, header.last_sequence)
+                    if duplicate is not None:
+                        return duplicate
+            self.check_epoch(header, first_offset)
+        if header.is_transactional:
+            self._check_verified(header, first_offset, token, from_client=from_client)
+        if entry is not None:
+            if not follows:
+                raise self._gap(header, first_offset, entry)
+            if entry.transaction_first_offset is not None and not header.is_transactional:
+                raise InvalidTransactionStateError(
+                    f"producer {header.producer_id} at offset {first_offset} has an open transaction "
+                    "and wrote outside of it"
+                )
+        return None
+
+    def check_epoch(self, header: BatchHeader, first_offset: Offset) -> None:
+        """Check that a batch's epoch has not been succeeded.
+
+        Raises:
+            InvalidProducerEpochError: it has.
+        """
+        entry = self.entries.get(header.producer_id)
+        if entry is not None and header.producer_epoch < entry.epoch:
             raise InvalidProducerEpochError(
-                f"producer {header.producer_id} at offset {first_offset} has epoch {epoch}, "
+                f"producer {header.producer_id} at offset {first_offset} has epoch {header.producer_epoch}, "
                 f"the last seen is {entry.epoch}"
             )
-        if origin is AppendOrigin.CLIENT and entry.epoch != NO_PRODUCER_EPOCH:
-            last_sequence = entry.last_sequence if epoch == entry.epoch else NO_SEQUENCE
-            if first_sequence != increment_sequence(last_sequence, 1):
-                duplicate = entry.find(epoch, first_sequence, header.last_sequence)
-                if duplicate is None:
-                    raise self._gap(header, first_offset, entry)
-                return duplicate
-        if entry.transaction_first_offset is not None and not header.is_transactional:
+
+    def is_open_for(self, header: BatchHeader) -> bool:
+        """Tell whether a batch goes into a transaction that its producer has open in its epoch."""
+        entry = self.entries.get(header.producer_id)
+        return (
+            entry is not None
+            and entry.transaction_first_offset is not None
+            and entry.epoch == header.producer_epoch
+        )
+
+    def _check_verified(
+        self,
+        header: BatchHeader,
+        first_offset: Offset,
+        token: VerificationToken | None,
+        *,
+        from_client: bool,
+    ) -> None:
+        """Check a batch that would open a transaction: verified, and none before it was left out."""
+        if token is None or self.is_open_for(header):
+            return
+        verification = self.verifications.get(header.producer_id)
+        if verification is None or verification.token is not token:
             raise InvalidTransactionStateError(
-                f"producer {header.producer_id} at offset {first_offset} has an open transaction "
-                "and wrote outside of it"
+                f"producer {header.producer_id} at offset {first_offset} has no open transaction, "
+                "and its coordinator has not confirmed one"
             )
-        return None
+        if from_client and header.base_sequence > verification.lowest_sequence:
+            raise OutOfOrderSequenceError(
+                f"producer {header.producer_id} at offset {first_offset}: sequence {header.base_sequence} comes "
+                f"before {verification.lowest_sequence}, which has not been appended"
+            )
 
     def continues(self, header: BatchHeader) -> bool:
         """Tell whether a batch comes next after what is known of its producer, or repeats some of it."""
@@ -163,9 +221,11 @@ class ProducerTable:
             header.producer_epoch,
             BatchMetadata(last_sequence, Offset(first_offset + delta), delta, header.max_timestamp),
         )
-        if header.is_transactional and entry.transaction_first_offset is None:
-            entry.transaction_first_offset = first_offset
-            self._open[first_offset] = OpenTransaction(producer_id, first_offset, None)
+        if header.is_transactional:
+            self.verifications.end(producer_id)
+            if entry.transaction_first_offset is None:
+                entry.transaction_first_offset = first_offset
+                self._open[first_offset] = OpenTransaction(producer_id, first_offset, None)
 
     def apply_marker(
         self, header: BatchHeader, marker: EndTransactionMarker, offset: Offset, timestamp: WallMs
@@ -175,6 +235,7 @@ class ProducerTable:
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(producer_id)
+        self.verifications.end(producer_id)
         first_offset = entry.transaction_first_offset
         entry.end_transaction(header.producer_epoch, marker.coordinator_epoch, timestamp)
         if first_offset is None:
@@ -249,6 +310,7 @@ class ProducerTable:
 
     def remove_expired(self, now: WallMs) -> int:
         """Forget the producers that have been silent for long; gives how many."""
+        self.verifications.remove_expired(now, self._expiration_ms)
         expired = [
             producer_id
             for producer_id, entry in self.entries.items()
@@ -273,11 +335,13 @@ class ProducerTable:
         self._open = dict(other._open)
         self._unreplicated = dict(other._unreplicated)
         self.end_offset = other.end_offset
+        self.verifications.take_over(other.verifications)
 
     def _clear(self) -> None:
         self.entries.clear()
         self._open.clear()
         self._unreplicated.clear()
+        self.verifications.clear()
 
     def _load(self, entries: list[ProducerEntry], now: WallMs) -> None:
         for entry in entries:

@@ -12,6 +12,7 @@ from cluster.controller.controller import Controller
 from cluster.controller.topic_admin import TopicAdmin
 from cluster.coordinator.groups import Groups
 from cluster.coordinator.producer_ids import ProducerIds
+from cluster.coordinator.transactions.transactions import Transactions
 from cluster.handlers.auto_creation import AutoCreation
 from cluster.handlers.context import BrokerContext
 from cluster.handlers.dispatch import Dispatcher
@@ -131,6 +132,7 @@ def assemble(means: Means) -> Parts:
         on_state_change=means.feed.controller_decided,
     )
     means.feed.follow(replicas)
+    groups = Groups(config, replicas, metadata, timer, around.clock, means.nursery, around.offload)
     context = BrokerContext(
         config=config,
         broker_id=config.broker_id,
@@ -143,7 +145,17 @@ def assemble(means: Means) -> Parts:
         metadata=metadata,
         replicas=replicas,
         controller=controller,
-        groups=Groups(config, replicas, metadata, timer, around.clock, means.nursery, around.offload),
+        groups=groups,
+        transactions=Transactions(
+            config,
+            replicas,
+            metadata,
+            groups,
+            around.clock,
+            means.nursery,
+            lambda node: _client(means, node, f"broker-{config.broker_id}-txn", config.request_timeout_ms),
+            means.metrics,
+        ),
         zookeeper=means.zookeeper,
         store=means.store,
         topic_admin=topic_admin,

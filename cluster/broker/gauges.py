@@ -32,6 +32,7 @@ def add_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
     _add_log_probes(metrics, parts)
     _add_cleaner_probes(metrics, parts)
     _add_group_probes(metrics, parts)
+    _add_transaction_probes(metrics, parts)
     controller, zookeeper, clock = parts.context.controller, parts.context.zookeeper, parts.context.clock
     metrics.probe(
         "kafka_controller_kafkacontroller_activecontrollercount",
@@ -99,6 +100,39 @@ def _add_group_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
     manager = "kafka_server_groupmetadatamanager_"
     metrics.probe(manager + "numgroups", by_state)
     metrics.probe(manager + "numoffsets", lambda: float(groups.offset_count()))
+
+
+def _add_transaction_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
+    replicas, clock = parts.context.replicas, parts.context.clock
+    config = parts.context.config
+
+    def lags() -> "dict[Labels, float]":
+        return {
+            (log.topic_partition.topic, str(log.topic_partition.partition)): float(
+                log.high_watermark - log.last_stable_offset
+            )
+            for log in _logs(replicas.hosted)
+            if log.producer_state.first_unstable_offset is not None
+        }
+
+    def late() -> float:
+        now, longest = clock.wall_ms(), config.transaction_max_timeout_ms
+        return float(
+            sum(
+                1
+                for partition in replicas.hosted
+                if partition.leader_log is not None
+                and partition.leader_log.producer_state.has_late_transaction(now, longest)
+            )
+        )
+
+    metrics.probe("kafka_cluster_partition_laststableoffsetlag", lags)
+    manager = "kafka_server_replicamanager_"
+    metrics.probe(manager + "partitionswithlatetransactionscount", late)
+    metrics.probe(
+        manager + "produceridcount",
+        lambda: float(sum(len(log.producer_state.entries) for log in _logs(replicas.hosted))),
+    )
 
 
 def _add_cleaner_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:

@@ -20,6 +20,7 @@ class ServedValues:
     socket_listen_backlog_size: int
     socket_connection_setup_timeout_ms: int
     connections_max_idle_ms: int
+    request_timeout_ms: int
     max_connections: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: str

@@ -146,7 +146,8 @@ class CommittedOffsets:
         """
         later: dict[Place, Kept] = {}
         for place, (value, record_offset) in self.held.pop(producer, {}).items():
-            if marker is not None and record_offset > marker:
+            if marker is not None and (record_offset > marker or record_offset == NO_OFFSET):
+                # What is on its way now was appended behind the marker: outcomes come in the order of appends.
                 later[place] = (value, record_offset)
             elif commit and record_offset != NO_OFFSET:
                 self.put(place, value, record_offset)

@@ -83,12 +83,36 @@ class OffsetCommits:
             return
         self._write(hosted, offsets, on_done, writer)
 
-    def end_transaction(self, number: int, producer: ProducerId, *, commit: bool) -> None:
-        """The marker that ends a producer's transaction has been written to a partition of ours."""
+    def write_marker(
+        self,
+        number: int,
+        producer: ProducerId,
+        marker: bytearray,
+        on_done: Callable[[Error], None],
+        *,
+        commit: bool,
+    ) -> None:
+        """End a producer's transaction in a partition of ours: its offsets take effect, or are dropped.
+
+        Args:
+            number: The partition of ``__consumer_offsets``.
+            producer: Whose transaction.
+            marker: The batch to write.
+            on_done: Called once, when all in-sync replicas have the marker and its offsets are visible.
+            commit: How the transaction ends.
+        """
         home = self._hosted.get(number)
-        # A partition that is loading finds the marker in its log.
-        if home is not None and not home.is_loading:
-            home.stored.end_transaction(producer, commit=commit)
+        if home is None or home.is_loading:
+            # A load may have read past the marker's place before its groups are served.
+            on_done(Error.NOT_LEADER_OR_FOLLOWER)
+            return
+
+        def done(error: Error, offset: Offset) -> None:
+            if error is Error.NONE:
+                home.stored.end_transaction(producer, commit=commit, marker=offset)
+            on_done(error)
+
+        self._coordinator.log.append_marker(home, marker, done)
 
     def committed(
         self, group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool

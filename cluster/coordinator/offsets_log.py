@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cluster.coordinator.group_records import KeyedRecord
+from cluster.replication.leader.appends import NO_TOKENS
+from cluster.replication.partition.partition import ACKS_ALL
 from storage.producer_state import AppendOrigin
 from wire.errors import Error
 from wire.records.builder import build_batch
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from cluster.coordinator.hosted_groups import HostedPartition
     from cluster.replication.leader.delayed_produce import ProduceResult
     from cluster.replication.replicas import Replicas
+    from storage.verification import VerificationToken
 
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
 
@@ -61,6 +64,7 @@ class OffsetsLog:
         records: Sequence[KeyedRecord],
         on_done: OnWritten,
         writer: "Writer | None" = None,
+        token: "VerificationToken | None" = None,
     ) -> None:
         """Write records as one batch: all of them or none.
 
@@ -71,8 +75,8 @@ class OffsetsLog:
             records: What to write.
             on_done: Takes the outcome.
             writer: The transaction that the records belong to; None where to none.
+            token: Of that transaction's verification.
         """
-        at = TopicPartition(CONSUMER_OFFSETS, home.number)
         batch = (
             build_batch(records, compression=self._compression)
             if writer is None
@@ -85,9 +89,28 @@ class OffsetsLog:
                 transactional=True,
             )
         )
+        self._write(home, batch, len(records), self._acks, on_done, token)
+
+    def append_marker(self, home: "HostedPartition", marker: bytearray, on_done: OnWritten) -> None:
+        """Write the marker that ends a producer's transaction; it takes effect when all in-sync replicas have it.
+
+        By itself, so that its outcome comes in the order of the partition's writes. The arguments are those of
+        `append`.
+        """
+        self._write(home, marker, 1, ACKS_ALL, on_done, None)
+
+    def _write(
+        self,
+        home: "HostedPartition",
+        batch: bytearray,
+        count: int,
+        acks: int,
+        on_done: OnWritten,
+        token: "VerificationToken | None",
+    ) -> None:
+        at = TopicPartition(CONSUMER_OFFSETS, home.number)
         # The epoch that we know is never above the one the records get: at worst a state counts as outdated.
         epoch = home.epoch
-        count = len(records)
 
         def done(results: "dict[TopicPartition, ProduceResult]") -> None:
             result = results[at]
@@ -99,11 +122,12 @@ class OffsetsLog:
 
         self._replicas.append(
             [(at, batch)],
-            self._acks,
+            acks,
             self._timeout_ms,
             done,
             origin=AppendOrigin.COORDINATOR,
             internal_topics_allowed=True,
+            tokens=NO_TOKENS if token is None else {at: token},
         )
 
     def append_and_forget(self, number: int, records: Sequence[KeyedRecord]) -> None:

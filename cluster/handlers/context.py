@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from cluster.controller.topic_admin import TopicAdmin
     from cluster.coordinator.groups import Groups
     from cluster.coordinator.producer_ids import ProducerIds
+    from cluster.coordinator.transactions.transactions import Transactions
     from cluster.handlers.auto_creation import AutoCreation
     from cluster.handlers.registry import Registry
     from cluster.network.connection_limits import ConnectionLimits
@@ -41,6 +42,7 @@ class BrokerContext:
         replicas: The partitions that this broker hosts.
         controller: This broker's controller, active or not.
         groups: The consumer groups that this broker coordinates.
+        transactions: The transactions that this broker coordinates, or has a part in.
         zookeeper: The raw session, for writes that have no typed store.
         store: Typed reads and writes that any broker does.
         topic_admin: Creates, extends and deletes topics.
@@ -62,6 +64,7 @@ class BrokerContext:
     replicas: "Replicas"
     controller: "Controller"
     groups: "Groups"
+    transactions: "Transactions"
     zookeeper: "ZooKeeper"
     store: "BrokerStore"
     topic_admin: "TopicAdmin"

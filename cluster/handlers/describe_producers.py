@@ -1,4 +1,7 @@
-"""DescribeProducers 0: the idempotent and transactional producers that a partition's leader knows of."""
+"""DescribeProducers 0: the idempotent and transactional producers that a replica of a partition knows of.
+
+Any replica answers, leader or follower: a tool compares them where a transaction hangs (KIP-664).
+"""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +14,7 @@ from wire.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from wire.types import NO_OFFSET, TopicPartition
+from wire.types import NO_LEADER_EPOCH, NO_OFFSET, TopicPartition
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
@@ -24,7 +27,7 @@ def register(registry: "Registry") -> None:
 
 
 def begin(call: "ApiCall") -> None:
-    """Describe the producers of each partition that this broker leads; the others are errors of their own."""
+    """Describe the producers of each partition hosted here; the others are errors of their own."""
     request: DescribeProducersRequest = call.request
     call.respond(
         DescribeProducersResponse(
@@ -44,7 +47,9 @@ def begin(call: "ApiCall") -> None:
 
 def _partition(call: "ApiCall", partition: TopicPartition) -> PartitionResponse:
     try:
-        log = call.broker.replicas.leader_log(partition)
+        log = call.broker.replicas.partition_or_error(partition).local_log(
+            NO_LEADER_EPOCH, require_leader=False
+        )
     except EXPECTED_FAILURES as exception:
         failure = failure_of(exception)
         return PartitionResponse(

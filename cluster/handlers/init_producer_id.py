@@ -6,7 +6,6 @@ something that passes, and transactions are not served yet.
 
 from typing import TYPE_CHECKING
 
-from cluster.handlers.failures import failure_of
 from cluster.zookeeper.client import ZooKeeperError
 from cluster.zookeeper.producer_ids import ProducerIdsExhaustedError
 from wire.apis import ApiKey
@@ -35,8 +34,9 @@ async def handle(call: "ApiCall") -> InitProducerIdResponse:
         return _failed(Error.INVALID_REQUEST)
     try:
         producer_id = await call.broker.producer_ids.next()
-    except ZooKeeperError as failure:
-        return _failed(failure_of(failure).error)
+    except ZooKeeperError:
+        # Not COORDINATOR_NOT_AVAILABLE: a producer without a transactional id has no coordinator to look for.
+        return _failed(Error.COORDINATOR_LOAD_IN_PROGRESS)
     except ProducerIdsExhaustedError:
         return _failed(Error.UNKNOWN_SERVER_ERROR)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=ProducerEpoch(0))

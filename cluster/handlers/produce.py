@@ -7,7 +7,8 @@ the client learns of it.
 
 From version 3 on a partition's records are exactly one batch of format 2.
 
-Omissions: a transactional batch is not checked against the transaction coordinator (KIP-890).
+Transactional batches need a transactional id. The first one of a transaction waits until the transaction's
+coordinator has confirmed it, with those behind it (`cluster.replication.leader.verified_appends`, KIP-890).
 """
 
 from typing import TYPE_CHECKING, Final
@@ -32,6 +33,7 @@ from wire.types import BrokerId, TopicPartition
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
     from cluster.handlers.registry import Registry
+    from cluster.replication.leader.delayed_produce import OnProduced
 
 ADMIN_CLIENT_ID: Final = "__admin_client"
 """Whoever calls itself so may write to internal topics, as with Kafka."""
@@ -42,6 +44,9 @@ _MAGIC_AT: Final = 16
 _CODEC_AT: Final = 22
 _CODEC_MASK: Final = 0x07
 _BATCH_MIN: Final = 61
+_TRANSACTIONAL_MASK: Final = 0x10
+_PRODUCER_ID: Final = slice(43, 51)
+_ABORTABLE_SINCE: Final = 11
 _NO_LEADER: Final = LeaderIdAndEpoch()
 
 
@@ -57,6 +62,7 @@ def begin(call: "ApiCall") -> None:
     layout: list[tuple[str, list[TopicPartition]]] = []
     batches: list[tuple[TopicPartition, memoryview | bytearray | None]] = []
     refused: ProduceResults = {}
+    writers: set[bytes] = set()
     for topic in request.topic_data:
         name = topic.name
         keys = []
@@ -67,6 +73,8 @@ def begin(call: "ApiCall") -> None:
             error = _check(version, records) if version >= _ONE_BATCH_SINCE else Error.NONE
             if error is Error.NONE:
                 batches.append((key, records))
+                if records is not None and _is_transactional(records):
+                    writers.add(bytes(records[_PRODUCER_ID]))
             else:
                 refused[key] = ProduceResult(error, error_message=error.text)
         layout.append((name, keys))
@@ -81,18 +89,50 @@ def begin(call: "ApiCall") -> None:
         else:
             call.skip()
 
-    if not batches:
+    refusal = _refuse_transaction(request.transactional_id, len(writers))
+    if refusal is not Error.NONE:
+        finish({key: ProduceResult(refusal) for key, _ in batches})
+    elif not batches:
         finish({})
-        return
-    call.broker.replicas.append(
-        batches,
-        acks,
-        request.timeout_ms,
-        finish,
-        internal_topics_allowed=call.header.client_id == ADMIN_CLIENT_ID,
-    )
+    else:
+        _append(call, request, batches, finish, transactional=bool(writers))
     # What waits for replicas must not hold on to the receive buffer.
     call.request = None
+
+
+def _append(
+    call: "ApiCall",
+    request: ProduceRequest,
+    batches: list[tuple[TopicPartition, memoryview | bytearray | None]],
+    finish: "OnProduced",
+    *,
+    transactional: bool,
+) -> None:
+    replicas, acks, timeout_ms = call.broker.replicas, request.acks, request.timeout_ms
+    internal = call.header.client_id == ADMIN_CLIENT_ID
+    if transactional and request.transactional_id is not None:
+        replicas.verified_appends.append(
+            request.transactional_id, batches, acks, timeout_ms, finish, internal_topics_allowed=internal
+        )
+    else:
+        replicas.append(batches, acks, timeout_ms, finish, internal_topics_allowed=internal)
+
+
+def _refuse_transaction(transactional_id: str | None, writer_count: int) -> Error:
+    """Say why none of a request's transactional batches is taken, or `NONE`."""
+    if not writer_count:
+        return Error.NONE
+    if transactional_id is None:
+        return Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return Error.NONE if writer_count == 1 else Error.INVALID_PRODUCER_ID_MAPPING
+
+
+def _is_transactional(records: memoryview | bytearray) -> bool:
+    return (
+        len(records) >= _BATCH_MIN
+        and records[_MAGIC_AT] == MAGIC
+        and bool(records[_CODEC_AT] & _TRANSACTIONAL_MASK)
+    )
 
 
 def _check(version: int, records: memoryview | None) -> Error:
@@ -127,6 +167,8 @@ def _partition(
             log_append_time_ms=result.log_append_time,
             log_start_offset=result.log_start_offset,
         )
+    if error is Error.TRANSACTION_ABORTABLE and call.version < _ABORTABLE_SINCE:
+        error = Error.INVALID_TXN_STATE
     leader = _NO_LEADER
     if error is Error.NOT_LEADER_OR_FOLLOWER and call.version >= _LEADERS_SINCE:
         known = current_leader(call, key)

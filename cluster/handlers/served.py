@@ -39,6 +39,7 @@ from cluster.handlers import (
     stop_replica,
     sync_group,
     update_metadata,
+    write_txn_markers,
 )
 from cluster.handlers.registry import Registry
 
@@ -81,6 +82,7 @@ _HANDLERS = (
     stop_replica,
     sync_group,
     update_metadata,
+    write_txn_markers,
 )
 
 

@@ -140,6 +140,17 @@ PROBES: Final[dict[str, tuple[Kind, Labels, str]]] = {
         (),
         "Offsets that the groups here have committed.",
     ),
+    "kafka_cluster_partition_laststableoffsetlag": (
+        Kind.GAUGE,
+        ("topic", "partition"),
+        "Records between the last stable offset and the high watermark, where a transaction is open.",
+    ),
+    "kafka_server_replicamanager_partitionswithlatetransactionscount": (
+        Kind.GAUGE,
+        (),
+        "Led partitions with a transaction open for longer than any may last.",
+    ),
+    "kafka_server_replicamanager_produceridcount": (Kind.GAUGE, (), "Producers that partitions remember."),
     "kafka_server_sessionexpirelistener_sessionstate": (
         Kind.GAUGE,
         (),
@@ -167,6 +178,8 @@ class BrokerMetrics:
         isr_shrinks: Replicas fallen out of sync, counted in changes.
         isr_expands: Replicas come in sync again, counted in changes.
         failed_isr_updates: Changes that ZooKeeper refused.
+        verification_time_ms: From asking a transaction's coordinator to its answer.
+        verification_failures: Partitions that a coordinator did not confirm.
         leader_elections: Elections that the controller held.
         unclean_leader_elections: Elections of a replica that was not in sync.
         requests: Requests begun, by API.
@@ -197,6 +210,13 @@ class BrokerMetrics:
         self.isr_shrinks = counter(replicas + "isrshrinks", "In-sync replica sets made smaller.")
         self.isr_expands = counter(replicas + "isrexpands", "In-sync replica sets made larger.")
         self.failed_isr_updates = counter(replicas + "failedisrupdates", "Changes that ZooKeeper refused.")
+        verification = "kafka_server_addpartitionstotxnmanager_"
+        self.verification_time_ms = registry.histogram(
+            verification + "verificationtimems", "From asking a transaction's coordinator to its answer."
+        )
+        self.verification_failures = counter(
+            verification + "verificationfailures", "Partitions that a coordinator did not confirm."
+        )
         controller = "kafka_controller_controllerstats_"
         self.leader_elections = counter(controller + "leaderelection", "Elections held.")
         self.unclean_leader_elections = counter(

@@ -14,12 +14,13 @@ from cluster.network.endpoints import Endpoint
 from cluster.replication.compaction import CleaningWorker, Compaction, worker_process
 from cluster.replication.follower.fetcher_pool import Fetchers
 from cluster.replication.follower.fetcher_surroundings import FetcherSurroundings
-from cluster.replication.leader.appends import Appends
+from cluster.replication.leader.appends import NO_TOKENS, Appends, Tokens
 from cluster.replication.leader.fetch_service import Fetches
 from cluster.replication.leader.fetch_session_cache import FetchSessionCache
 from cluster.replication.leader.group_flush import GroupFlush
 from cluster.replication.leader.record_deletions import OnDeleted, delete_records
 from cluster.replication.leader.replica_selector import replica_selector
+from cluster.replication.leader.verified_appends import VerifiedAppends
 from cluster.replication.moves.replica_move import MoveSurroundings
 from cluster.replication.moves.replica_moves import ReplicaMoves
 from cluster.replication.partition.isr_changes import IsrChanges, IsrStore
@@ -31,6 +32,7 @@ from cluster.replication.roles.hosted_partitions import HostedPartitions
 from cluster.replication.roles.protocol_versions import inter_broker_versions
 from cluster.replication.throttle import Throttle
 from cluster.zookeeper.config_znodes import TOPICS
+from storage.log import AppendOrigin
 from storage.log_config import InvalidLogConfigError, LogConfig
 from wire.errors import ApiError, Error
 from wire.types import BrokerEpoch, BrokerId, TopicPartition
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from cluster.network.broker_client import BrokerChannel
     from cluster.replication.leader.delayed_produce import OnProduced
     from cluster.replication.metadata_cache import MetadataCache
-    from storage.log import AppendOrigin, Log
+    from storage.log import Log
     from storage.store import LogStore
     from timing.clock import Clock
     from timing.timing_wheel import Timer
@@ -127,6 +129,7 @@ class Replicas:
         compaction: Cleans compacted logs.
         upkeep: What is done by the clock.
         replication_bytes_out: Counts the bytes sent to followers.
+        verified_appends: Appends transactional batches; whoever can reach coordinators sets its `ask`.
     """
 
     def __init__(self, means: ReplicaMeans) -> None:
@@ -163,7 +166,10 @@ class Replicas:
             wake_follower=self.fetches.wake_follower,
             group_flush=self._group_flush.submit if config.log_flush_on_ack else None,
         )
-        self._appends = Appends(self.hosted, clock, timer)
+        self._appends = Appends(
+            self.hosted, clock, timer, lambda: config.transaction_partition_verification_enable
+        )
+        self.verified_appends = VerifiedAppends(self.hosted, self._appends, clock)
         self.fetchers = Fetchers(self._fetcher_surroundings())
         self.moves = ReplicaMoves(
             self.hosted,
@@ -243,23 +249,20 @@ class Replicas:
         timeout_ms: int,
         on_done: "OnProduced",
         *,
-        origin: "AppendOrigin | None" = None,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
         internal_topics_allowed: bool = False,
+        tokens: Tokens = NO_TOKENS,
     ) -> None:
         """Append records to partitions that this broker leads: see `Appends.append`."""
-        if origin is None:
-            self._appends.append(
-                batches, required_acks, timeout_ms, on_done, internal_topics_allowed=internal_topics_allowed
-            )
-        else:
-            self._appends.append(
-                batches,
-                required_acks,
-                timeout_ms,
-                on_done,
-                origin=origin,
-                internal_topics_allowed=internal_topics_allowed,
-            )
+        self._appends.append(
+            batches,
+            required_acks,
+            timeout_ms,
+            on_done,
+            origin=origin,
+            internal_topics_allowed=internal_topics_allowed,
+            tokens=tokens,
+        )
 
     def delete_records(
         self, offsets: Mapping[TopicPartition, int], timeout_ms: int, on_done: OnDeleted

@@ -74,9 +74,10 @@ num.io.threads | int | 8 | high | cluster-wide
     without effect
     Threads that handle requests; here one event loop serves all.
 request.timeout.ms | int | 30000 | high | read-only
-    without effect
-    How long a broker waits for answers to what it forwards; nothing is forwarded here, and requests between
-    brokers go by replica.socket.timeout.ms and controller.socket.timeout.ms.
+    valid: 1..
+    How long a transaction's marker may take to be replicated, and how long another broker may take to answer what
+    transactions ask of it. Other requests between brokers go by replica.socket.timeout.ms and
+    controller.socket.timeout.ms.
 max.request.partition.size.limit | int | 2000 | medium | read-only
     valid: 1..
     without effect

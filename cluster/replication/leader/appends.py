@@ -1,7 +1,8 @@
 """Appends: what producers and coordinators write, and when they are told that it is safe."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from cluster.replication.leader.delayed_produce import (
@@ -15,6 +16,7 @@ from cluster.replication.partition.partition import ACKS_ALL, Partition
 from cluster.replication.roles.hosted_partitions import HostedPartitions
 from storage.errors import InvalidRecordError, LogError
 from storage.log import AppendOrigin
+from storage.verification import NO_TOKEN, VerificationToken
 from wire.errors import ApiError, Error
 from wire.types import NO_OFFSET, Offset, TopicPartition, WallMs
 
@@ -39,6 +41,10 @@ _QUIET: Final = frozenset(
 """Errors that are part of ordinary operation: not counted as failures of this broker."""
 _NO_BATCH: Final = memoryview(b"")
 
+Tokens = Mapping[TopicPartition, VerificationToken]
+"""What coordinators were asked about a request's partitions (KIP-890)."""
+NO_TOKENS: Final[Tokens] = MappingProxyType({})
+
 
 class Appends:
     """Every append that this broker leads.
@@ -47,15 +53,27 @@ class Appends:
         hosted: The partitions.
         clock: Stamps records, and tells followers' lag.
         timer: Ends the waiting for replicas.
+        verifies: Tells whether a batch that opens a transaction needs a token.
+
+    Attributes:
+        refused: The batches that were refused for a passing reason.
+        verifies: As given.
     """
 
-    __slots__ = ("_clock", "_hosted", "_refused", "_timer")
+    __slots__ = ("_clock", "_hosted", "_timer", "refused", "verifies")
 
-    def __init__(self, hosted: HostedPartitions, clock: "Clock", timer: "Timer") -> None:
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        clock: "Clock",
+        timer: "Timer",
+        verifies: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._hosted = hosted
         self._clock = clock
         self._timer = timer
-        self._refused = RefusedBatches()
+        self.verifies = verifies
+        self.refused = RefusedBatches()
 
     def append(
         self,
@@ -66,6 +84,7 @@ class Appends:
         *,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         internal_topics_allowed: bool = False,
+        tokens: Tokens = NO_TOKENS,
     ) -> None:
         """Append to each partition by itself, then answer at once or when the replicas have it.
 
@@ -78,6 +97,7 @@ class Appends:
             on_done: Gets a result per partition. Called exactly once, from within this call or from the loop later.
             origin: Who writes.
             internal_topics_allowed: Whether `INTERNAL_TOPICS` may be written to.
+            tokens: Of the partitions whose transaction was verified.
         """
         results: ProduceResults = {}
         if required_acks not in (-1, 0, 1):
@@ -88,6 +108,7 @@ class Appends:
         appended: list[tuple[Partition, Offset]] = []
         now = self._clock.wall_ms()
         online = self._hosted.online
+        verifies = self.verifies()
         for topic_partition, records in batches:
             if topic_partition.topic in INTERNAL_TOPICS and not internal_topics_allowed:
                 results[topic_partition] = ProduceResult(
@@ -98,10 +119,11 @@ class Appends:
             partition = online.get(topic_partition)
             if partition is None:
                 error = self._hosted.absence(topic_partition)
-                self._refused.note(topic_partition, records, error)
+                self.refused.note(topic_partition, records, error)
                 results[topic_partition] = ProduceResult(error)
                 continue
-            result, end = self._append_to(partition, records, required_acks, now, origin)
+            token = tokens.get(topic_partition, NO_TOKEN) if verifies else None
+            result, end = self._append_to(partition, records, required_acks, now, origin, token)
             results[topic_partition] = result
             if result.error is Error.NONE:
                 appended.append((partition, end))
@@ -122,9 +144,10 @@ class Appends:
         required_acks: int,
         now: WallMs,
         origin: AppendOrigin,
+        token: VerificationToken | None,
     ) -> tuple[ProduceResult, Offset]:
         """Append to one partition; gives the offset behind the records, too, -1 where they were refused."""
-        refused, topic_partition, traffic = self._refused, partition.topic_partition, partition.traffic
+        refused, topic_partition, traffic = self.refused, partition.topic_partition, partition.traffic
         traffic.produce_requests.value += 1
         log = partition.leader_log
         if refused and log is not None and origin is AppendOrigin.CLIENT:
@@ -133,7 +156,7 @@ class Appends:
                 return ProduceResult(held_back), NO_OFFSET
         try:
             result = partition.append_as_leader(
-                _NO_BATCH if records is None else records, required_acks, now, origin
+                _NO_BATCH if records is None else records, required_acks, now, origin, token
             )
         except (ApiError, LogError) as failure:
             failed = self._failed(partition, failure)

@@ -33,7 +33,7 @@ def empty_partition(
         last_stable_offset=log.last_stable_offset,
         log_start_offset=log.log_start_offset,
         preferred_read_replica=preferred,
-        aborted_transactions=None,
+        aborted_transactions=() if item.session.isolation is Isolation.COMMITTED else None,
         records=b"",
         diverging_epoch=diverging,
     )

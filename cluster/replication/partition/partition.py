@@ -51,6 +51,7 @@ from wire.types import (
 
 if TYPE_CHECKING:
     from storage.log import AppendOrigin, AppendResult, Log
+    from storage.verification import VerificationToken
     from wire.messages.leader_and_isr import LeaderAndIsrPartitionState
 
 ACKS_ALL = -1
@@ -257,9 +258,16 @@ class Partition:
         return log
 
     def append_as_leader(
-        self, records: memoryview | bytearray, required_acks: int, now: WallMs, origin: "AppendOrigin"
+        self,
+        records: memoryview | bytearray,
+        required_acks: int,
+        now: WallMs,
+        origin: "AppendOrigin",
+        token: "VerificationToken | None" = None,
     ) -> "AppendResult":
         """Append what a client or a coordinator sent; `appended` is to follow, once all of a request is appended.
+
+        With a `token`, a batch that opens a transaction must be verified by it.
 
         Raises:
             ApiError: this broker does not lead, or acks=all is asked for and too few replicas are in sync; nothing
@@ -275,7 +283,7 @@ class Partition:
                 f"{self.topic_partition} has {len(self.isr.isr)} in-sync replicas, "
                 f"min.insync.replicas asks for {self._min_isr(log)}",
             )
-        return log.append_as_leader(records, self.leader_epoch, now, origin=origin)
+        return log.append_as_leader(records, self.leader_epoch, now, origin=origin, token=token)
 
     def appended(self, now: MonotonicSeconds) -> None:
         """Tell followers about an append, and move the high watermark where nobody has to be waited for."""

@@ -15,11 +15,9 @@ DECLARATIONS = ("tables", "served_values.py", "synonyms.py")
 NO_TRANSACTIONS = "transactions are refused by InitProducerId, so there are none that it could apply to"
 EXCEPTIONS = {
     "transactional.id.expiration.ms": NO_TRANSACTIONS,
-    "transaction.max.timeout.ms": NO_TRANSACTIONS,
     "transaction.state.log.load.buffer.size": NO_TRANSACTIONS,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": NO_TRANSACTIONS,
     "transaction.remove.expired.transaction.cleanup.interval.ms": NO_TRANSACTIONS,
-    "transaction.partition.verification.enable": NO_TRANSACTIONS,
 }
 """Settings that are accepted without being read, and why nobody is misled."""
 

@@ -25,6 +25,7 @@ from storage.log_config import LogConfig
 from storage.store import LogStore
 from timing.timing_wheel import Timer
 from wire.errors import ApiError, Error
+from wire.records.end_transaction import build_end_transaction_marker
 from wire.types import (
     Generation,
     LeaderEpoch,
@@ -60,11 +61,17 @@ class HeldLog:
         self._waiting: list[Callable[[Error], None]] = []
         self._next = 0
 
-    def append(self, home: HostedPartition, records, on_done, writer=None) -> None:
-        offset = Offset(self._next)
-        self._next += len(records)
+    def append(self, home: HostedPartition, records, on_done, writer=None, token=None) -> None:
         self.written.append(records)
         self.writers.append(writer)
+        self._append(len(records), on_done)
+
+    def append_marker(self, home: HostedPartition, marker: bytearray, on_done) -> None:
+        self._append(1, on_done)
+
+    def _append(self, count: int, on_done) -> None:
+        offset = Offset(self._next)
+        self._next += count
 
         def done(error: Error) -> None:
             on_done(error, offset if error is Error.NONE else Offset(-1))
@@ -177,6 +184,20 @@ class Shell:
         )
         return outcomes
 
+    def end_transaction(self, *, commit: bool, writer: Writer | None = None) -> list[Error]:
+        """Write a transaction's marker; gives the list that the outcome will come into."""
+        outcomes: list[Error] = []
+        writer = producer() if writer is None else writer
+        marker = build_end_transaction_marker(
+            committed=commit,
+            coordinator_epoch=0,
+            producer_id=writer.producer_id,
+            producer_epoch=writer.producer_epoch,
+            timestamp=self.clock.wall_ms(),
+        )
+        self.offsets.write_marker(0, writer.producer_id, marker, outcomes.append, commit=commit)
+        return outcomes
+
     def position(self, partition: int = 0, topic: str = "orders", group_id: str = "g", stable: bool = False):
         """Return what a client that asks for one partition is told: an offset, an error, or None."""
         at = TopicPartition(topic, partition)
@@ -228,7 +249,9 @@ class OneLogReplicas:
             raise ApiError(Error.NOT_LEADER_OR_FOLLOWER)
         return self.log
 
-    def append(self, batches, acks, timeout_ms, on_done, *, origin, internal_topics_allowed) -> None:
+    def append(
+        self, batches, acks, timeout_ms, on_done, *, origin, internal_topics_allowed, tokens=None
+    ) -> None:
         """Append, and acknowledge at once, as if there were no followers (or with what is to be told)."""
         ((at, batch),) = batches
         try:

@@ -155,7 +155,7 @@ def test_what_an_open_transaction_holds_does_not_expire_with_what_was_committed_
         shell.commit(2, writer=producer())
         await shell.admin.expire()
         assert shell.position() is None
-        shell.offsets.end_transaction(0, producer().producer_id, commit=True)
+        shell.end_transaction(commit=True)
         assert shell.position() == 2
 
     run_shell(body)

@@ -102,7 +102,7 @@ def test_a_transactions_offsets_are_loaded_with_what_became_of_it(on_a_log, end:
             shell = restarted.shell
             if end is None:
                 assert shell.position(stable=True) is Error.UNSTABLE_OFFSET_COMMIT
-                shell.offsets.end_transaction(0, producer().producer_id, commit=True)
+                shell.end_transaction(commit=True)
             committed = end is not False
             assert shell.position(stable=True) == (5 if committed else 1)
             assert shell.position(1) == (6 if committed else None)

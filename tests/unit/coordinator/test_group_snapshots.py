@@ -336,8 +336,7 @@ def change(broker: Broker, chance: Random) -> None:
             shell.commit(chance.randrange(1_000), partition, group_id=group, writer=producer())
         case 4:
             committed = chance.random() < 0.5
-            broker.end_transaction(committed=committed)
-            shell.offsets.end_transaction(0, producer().producer_id, commit=committed)
+            shell.end_transaction(commit=committed)
         case _:
             at = TopicPartition("orders", partition)
             hosted = shell.hosted.find(group)

@@ -107,8 +107,52 @@ def test_a_transactions_offsets_take_effect_with_its_marker(commit) -> None:
         assert shell.log.writers[-1] == producer()
         assert shell.position() == 1
         assert shell.position(stable=True) is Error.UNSTABLE_OFFSET_COMMIT
-        shell.offsets.end_transaction(0, producer().producer_id, commit=commit)
+        ended = shell.end_transaction(commit=commit)
+        # As long as the marker is not replicated, a failover may undo it.
+        assert shell.position(stable=True) is Error.UNSTABLE_OFFSET_COMMIT
+        assert not ended
+        shell.log.complete()
+        assert ended == [Error.NONE]
         assert shell.position(stable=True) == (5 if commit else 1)
+
+    run_shell(body)
+
+
+def test_a_marker_leaves_what_the_next_transaction_has_on_its_way() -> None:
+    async def body(shell) -> None:
+        shell.commit(5, writer=producer())
+        shell.end_transaction(commit=True)
+        shell.log.holds = True
+        shell.end_transaction(commit=True)  # repeated, by a coordinator that did not get the answer
+        next_one = shell.commit(6, writer=producer())
+        shell.log.complete()
+        assert shell.position() == 5
+        assert shell.position(stable=True) is Error.UNSTABLE_OFFSET_COMMIT
+        shell.log.complete()
+        assert next_one == [Error.NONE]
+        shell.end_transaction(commit=True)
+        shell.log.complete()
+        assert shell.position(stable=True) == 6
+
+    run_shell(body)
+
+
+def test_a_marker_that_is_not_replicated_ends_nothing() -> None:
+    async def body(shell) -> None:
+        shell.commit(5, writer=producer())
+        shell.log.holds = True
+        outcomes = shell.end_transaction(commit=True)
+        shell.log.complete(Error.REQUEST_TIMED_OUT)
+        assert outcomes == [Error.REQUEST_TIMED_OUT]
+        assert shell.position(stable=True) is Error.UNSTABLE_OFFSET_COMMIT
+
+    run_shell(body)
+
+
+def test_no_marker_is_written_while_its_partition_is_loading() -> None:
+    async def body(shell) -> None:
+        shell.hosted.get(0).is_loading = True
+        assert shell.end_transaction(commit=True) == [Error.NOT_LEADER_OR_FOLLOWER]
 
     run_shell(body)
 
@@ -129,7 +173,7 @@ def test_a_plain_commit_after_a_transactions_is_not_undone_by_its_marker() -> No
     async def body(shell) -> None:
         shell.commit(5, writer=producer())
         shell.commit(9)
-        shell.offsets.end_transaction(0, producer().producer_id, commit=True)
+        shell.end_transaction(commit=True)
         assert shell.position() == 9
 
     run_shell(body)

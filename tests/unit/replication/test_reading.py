@@ -27,7 +27,8 @@ def end_transaction(broker, *, commit):
     )
 
 
-def test_readers_of_committed_data_stop_at_an_open_transaction(broker):
+def test_readers_of_committed_data_stop_at_an_open_transaction(make_broker):
+    broker = make_broker(transaction_partition_verification_enable="false")
     broker.lead(isr=(1,), replicas=(1,))
     broker.produce(2)
     broker.replicas.append([(P0, transactional(3))], 1, 0, lambda results: None)
