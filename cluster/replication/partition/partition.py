@@ -423,15 +423,18 @@ class Partition:
         """Look at what changes by itself: followers that fell behind or died, or may join, and those they held back.
 
         A follower whose partitions are clean in its session is not read at each fetch, so what kept it out of the ISR
-        when it was (another change under way, its broker not known to be live) has to be looked at again.
+        when it was (another change under way, its broker not known to be live) has to be looked at again. One that
+        has not fetched in this leader epoch stays out: what is known of its log may belong to its broker's former life.
         """
         log = self.leader_log
         if log is None:
             return
         if not self.maybe_shrink(now):
             for remote in self.remotes.values():
-                if remote.broker_id not in self.isr.maximal_isr and remote.was_heard(
-                    now, self._around.lag_time_max_s
+                if (
+                    remote.broker_id not in self._unheard
+                    and remote.broker_id not in self.isr.maximal_isr
+                    and remote.was_heard(now, self._around.lag_time_max_s)
                 ):
                     self._maybe_expand(remote, log)
         if self._advance_high_watermark(log, now):

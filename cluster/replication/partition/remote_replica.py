@@ -88,17 +88,19 @@ class RemoteReplica:
         """Start over in a new leader epoch.
 
         A member of the ISR is taken for level now, so that it has the whole lag time to fetch; another one for
-        never, so that it does not hold the high watermark back.
+        never, so that it does not hold the high watermark back. Forget where that one's log ended, too: its broker
+        may have restarted with a shorter log, and only a fetch shows that.
         """
         self.last_caught_up = now if is_in_sync else NEVER
-        if is_new_leader:
+        self.level_session = None
+        if is_new_leader or not is_in_sync:
             self.log_start_offset = NO_OFFSET
             self.log_end_offset = NO_OFFSET
             self.last_fetch_leader_end = NO_OFFSET
             self.last_fetch = NEVER
         else:
             self.last_fetch_leader_end = leader_end
-            self.last_fetch = now if is_in_sync else NEVER
+            self.last_fetch = now
 
     def is_caught_up(self, leader_end: Offset, now: MonotonicSeconds, max_lag_s: float) -> bool:
         """Whether the replica is level, or was within the last ``max_lag_s`` seconds."""

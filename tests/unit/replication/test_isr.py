@@ -147,6 +147,35 @@ def test_the_controllers_word_overtakes_a_write_under_way(broker):
     assert written(broker) == []
 
 
+def test_a_follower_that_restarts_joins_only_once_it_has_fetched(broker):
+    partition = broker.lead(replicas=(1, 2), isr=(1, 2))
+    broker.produce(5)
+    call = broker.call_fetch(fetch_request({0: 5}, 2, epoch=0, leader_epoch=1))
+    broker.timer.expire_all()  # its long poll is answered, and it dies before the next
+    assert call.responses
+    broker.clock.now += 3
+    broker.live(1)
+    broker.lead(replicas=(1, 2), isr=(1,))
+    broker.clock.now += 3
+    broker.live(1, 2)  # registered again within the lag time, with a log that nobody has seen
+    partition.reconsider(broker.clock.monotonic())
+    assert not partition.isr.is_pending
+    broker.fetch(3, follower=2, leader_epoch=2)  # it had lost records that were not synced
+    assert not partition.isr.is_pending
+    broker.fetch(5, follower=2, leader_epoch=2)
+    assert partition.isr.maximal_isr == {1, 2}
+
+
+def test_a_new_epoch_forgets_the_log_end_of_a_follower_outside_the_isr(broker):
+    partition = broker.lead(replicas=(1, 2, 3), isr=(1, 2, 3))
+    broker.produce(5)
+    for follower in (2, 3):
+        broker.fetch(5, follower=follower)
+    broker.lead(replicas=(1, 2, 3), isr=(1, 2))
+    assert partition.remotes[2].log_end_offset == 5
+    assert partition.remotes[3].log_end_offset == -1
+
+
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_with_a_session_an_idle_follower_was_level_until_the_append(broker, is_clean):
     partition = broker.lead(replicas=(1, 2), isr=(1, 2))
