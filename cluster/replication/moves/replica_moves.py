@@ -87,8 +87,11 @@ class ReplicaMoves:
             if future is not None and future.log_directory.path != path:
                 self.stop(topic_partition)
                 await offload(lambda: store.moves.remove(topic_partition))
+                future = None
             if partition.log is not None and partition.log.log_directory.path != path:
-                await offload(lambda: store.moves.create(topic_partition, path))
+                # A copy that is there already is left alone: it may take its log's place while we wait for a thread.
+                if future is None:
+                    await offload(lambda: store.moves.create(topic_partition, path))
                 self.resume(partition)
         except LogError as failure:
             logger.warning("%s is not moved to %s: %s", topic_partition, path, failure)

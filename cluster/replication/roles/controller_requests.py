@@ -175,7 +175,7 @@ class RoleChanges:
             for start in range(0, len(accepted), SLICE):
                 for order in accepted[start : start + SLICE]:
                     if order.log is not None:
-                        self._change_role(order, order.log, outcome)
+                        self._change_role(order, outcome)
                 await trio.lowlevel.checkpoint()
             self.populated.set()
             self._around.fetchers.stop_idle()
@@ -243,12 +243,18 @@ class RoleChanges:
             return failure.kafka_error
         return Error.NONE
 
-    def _change_role(self, order: RoleOrder, log: "Log", outcome: _Outcome) -> None:
+    def _change_role(self, order: RoleOrder, outcome: _Outcome) -> None:
         around, topic_partition, state = self._around, order.topic_partition, order.state
+        # Read again: since the order got its log, the replica may have moved to another directory, which then is being
+        # deleted, and the disk of either may have failed.
+        log = around.store.get(topic_partition)
         partition = around.hosted.get(topic_partition)
         if partition is None:
             partition = Partition(topic_partition, around.partitions)
             around.hosted.online[topic_partition] = partition
+        if log is None or log.log_directory.is_offline:
+            self._take_offline(partition, outcome)
+            return
         changed = (topic_partition, LeaderEpoch(state.leader_epoch))
         try:
             around.fetchers.leave(topic_partition)
@@ -264,9 +270,12 @@ class RoleChanges:
             logger.error("%s takes no role: %s", topic_partition, failure)
             if isinstance(failure, OSError):
                 log.log_directory.fail(failure, f"giving {topic_partition} a role")
-            outcome.errors[topic_partition] = Error.KAFKA_STORAGE_ERROR
-            around.fetchers.leave(topic_partition)
-            around.hosted.take_offline(partition)
+            self._take_offline(partition, outcome)
+
+    def _take_offline(self, partition: Partition, outcome: _Outcome) -> None:
+        outcome.errors[partition.topic_partition] = Error.KAFKA_STORAGE_ERROR
+        self._around.fetchers.leave(partition.topic_partition)
+        self._around.hosted.take_offline(partition)
 
     def _wake_followers(self, outcome: _Outcome) -> None:
         """Have followers whose fetches are parked here ask again: they have been given partitions to fetch."""

@@ -415,6 +415,85 @@ def test_leader_and_isr_does_not_begin_a_move_twice(broker: FakeBroker) -> None:
     assert not broker.partition.is_leader
 
 
+MANY = range(6 * 64)
+LAST = TopicPartition(TOPIC, MANY[-1])
+
+
+def change_roles_while(broker: FakeBroker, happening: Callable[[], object]) -> list[Error]:
+    """Have many partitions lead in a new epoch, and something happen once all orders have their logs."""
+    codes: list[Error] = []
+
+    async def body() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(broker.replicas.moves.run)
+            request = leader_and_isr(1, (1,), (1,), broker.next_epoch(), MANY)
+            provide = broker.replicas.roles._logs.provide
+
+            async def provide_and_wait(*arguments: object) -> None:
+                await provide(*arguments)  # type: ignore[arg-type]
+                happening()
+                await wait_all_tasks_blocked()
+
+            broker.replicas.roles._logs.provide = provide_and_wait  # type: ignore[method-assign]
+            response = await broker.replicas.roles.become_leader_or_follower(request, 7)
+            codes.extend(Error(one.error_code) for one in response.topics[0].partition_errors)
+            nursery.cancel_scope.cancel()
+
+    trio.run(body, clock=MockClock(autojump_threshold=0))
+    return codes
+
+
+def test_a_log_that_moves_while_roles_change_is_not_written_in_its_old_directory(broker: FakeBroker) -> None:
+    broker.order(2, isr=(1, 2), replicas=(1, 2), partitions=MANY)
+    partition = broker.replicas.hosted.find(LAST)
+    assert partition.log is not None
+    source = partition.log.log_directory.path
+    assert ask(broker, B if source == A else A, LAST) is Error.NONE
+    assert set(change_roles_while(broker, lambda: None)) == {Error.NONE}
+    log = broker.store.get(LAST)
+    assert log is not None
+    assert log.log_directory.path != source
+    assert partition.leader_log is log
+    (answer,) = broker.produce(3, key=LAST)
+    assert answer[LAST].error is Error.NONE
+    assert log.log_end_offset == 3
+
+
+def test_a_directory_that_fails_while_roles_change_gives_none(broker: FakeBroker) -> None:
+    broker.order(2, isr=(1, 2), replicas=(1, 2), partitions=MANY)
+    home = broker.store.directory(A)
+    failed = [log.topic_partition for log in broker.store.logs_in(home)]
+    codes = change_roles_while(broker, lambda: home.fail(OSError(errno.EIO, "broken"), "a test"))
+    assert [TopicPartition(TOPIC, index) for index in MANY if codes[index]] == sorted(failed)
+    assert {code for code in codes if code} == {Error.KAFKA_STORAGE_ERROR}
+    assert sorted(broker.replicas.hosted.offline) == sorted(failed)
+    assert not any(broker.replicas.hosted.get(key) for key in failed)
+
+
+def test_assigning_it_again_just_when_it_arrives_changes_nothing(broker: FakeBroker) -> None:
+    broker.lead(isr=(1,), replicas=(1,))
+    broker.produce(3)
+    assert ask(broker, B) is Error.NONE
+    surroundings = broker.replicas.moves._around
+    offload = surroundings.offload
+
+    async def after_the_move(call: Callable[[], object]) -> object:
+        await wait_all_tasks_blocked()
+        return await offload(call)
+
+    async def body() -> Error:
+        async with trio.open_nursery() as nursery:
+            surroundings.offload = after_the_move
+            nursery.start_soon(broker.replicas.moves.run)
+            answer = await alter(broker, B)
+            await wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        return answer
+
+    assert trio.run(body, clock=MockClock(autojump_threshold=0)) is Error.NONE
+    assert home_of(broker) == B
+
+
 def test_a_full_disk_under_the_copy_leaves_the_log_alone(broker: FakeBroker) -> None:
     disk = broker.disk
     assert isinstance(disk, SimulatedDisk)
