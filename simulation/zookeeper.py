@@ -106,6 +106,10 @@ class FakeZooKeeper:
         """Whether requests reach the ensemble."""
         return self._connected.is_set()
 
+    @property
+    def last_zxid(self) -> int:
+        return self._ensemble.tree.zxid
+
     def session_is_live(self, now: MonotonicSeconds) -> bool:
         if self.is_connected:
             return self._ensemble.is_alive(self._session_id)

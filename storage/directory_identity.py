@@ -8,11 +8,16 @@ from wire.types import BrokerId
 
 
 class DirectoryIdentity:
-    """Reads, checks and writes the identity of every usable log directory."""
+    """Reads, checks and writes the identity of every usable log directory.
+
+    Attributes:
+        formatted_at: the newest transaction of ZooKeeper when the youngest directory was first used; None before `write`.
+    """
 
     def __init__(self, table: LogTable, disk: Disk) -> None:
         self._table = table
         self._disk = disk
+        self.formatted_at: int | None = None
 
     def read(self) -> dict[str, MetaProperties | None]:
         """Read what each usable directory says of itself.
@@ -52,8 +57,13 @@ class DirectoryIdentity:
                     "check broker.id and log.dirs"
                 )
 
-    def write(self, cluster_id: str, broker_id: BrokerId) -> None:
-        """Write into every usable directory whose it is, where it does not say so already.
+    def write(self, cluster_id: str, broker_id: BrokerId, zxid: int) -> None:
+        """Write into every usable directory whose it is and since when, where it does not say so already.
+
+        Args:
+            cluster_id: the cluster's.
+            broker_id: this broker's.
+            zxid: the newest transaction of ZooKeeper, read before this broker registers.
 
         Raises:
             StorageError: a disk failed.
@@ -61,6 +71,10 @@ class DirectoryIdentity:
         for path, properties in self.read().items():
             others = properties.others if properties is not None else {}
             wanted = MetaProperties(cluster_id, broker_id, others)
+            formatted = wanted.formatted_zxid
+            if formatted is None:
+                formatted, wanted = zxid, wanted.formatted_at(zxid)
+            self.formatted_at = max(formatted, self.formatted_at or 0)
             if wanted != properties:
                 try:
                     write_meta_properties(self._disk, path, wanted)

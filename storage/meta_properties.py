@@ -4,7 +4,11 @@
 #Sat Nov 21 10:00:00 UTC 2026
 broker.id=1
 cluster.id=4L6g3nShT-eMCtK--X86sw
+ottla.formatted.zxid=25769803792
 version=0
+
+`ottla.formatted.zxid` is ours: the newest ZooKeeper transaction when the directory was first used. A partition that
+got its leader later has never had a log in an earlier directory in this one's place. Apache Kafka passes over it.
 """
 
 from collections.abc import Mapping
@@ -19,6 +23,7 @@ _VERSION: Final = "version"
 _CLUSTER_ID: Final = "cluster.id"
 _BROKER_ID: Final = "broker.id"
 _NODE_ID: Final = "node.id"
+_FORMATTED: Final = "ottla.formatted.zxid"
 
 
 class MetaProperties(NamedTuple):
@@ -30,6 +35,16 @@ class MetaProperties(NamedTuple):
     cluster_id: str | None
     broker_id: BrokerId | None
     others: Mapping[str, str]
+
+    @property
+    def formatted_zxid(self) -> int | None:
+        """The newest ZooKeeper transaction when the directory was first used; None where that was not noted."""
+        value = self.others.get(_FORMATTED, "")
+        return int(value) if value.isdecimal() else None
+
+    def formatted_at(self, zxid: int) -> "MetaProperties":
+        """Return the same with that transaction noted."""
+        return self._replace(others={**self.others, _FORMATTED: str(zxid)})
 
 
 def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:

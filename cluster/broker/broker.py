@@ -226,7 +226,7 @@ class Broker:
         )
         self._locked.set()
         logs.identity.check(cluster_id, self.config.broker_id)
-        logs.identity.write(cluster_id, self.config.broker_id)
+        logs.identity.write(cluster_id, self.config.broker_id, self._zookeeper.last_zxid)
         return logs
 
     async def _settle_broker_id(self) -> None:

@@ -58,6 +58,10 @@ class ReplicaStore(IsrStore, LogDirStore, Protocol):
         """Read the settings of topics; one without any has an empty mapping."""
         ...
 
+    async def read_state_births(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the transaction in which each partition first got a leader."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicaMeans:
@@ -186,6 +190,7 @@ class Replicas:
                 fetches=self.fetches,
                 clock=clock,
                 log_configs=self._log_configs,
+                state_births=means.zookeeper.read_state_births,
                 offload=means.offload,
                 high_watermarks=means.store.checkpoints.read_high_watermarks(),
                 moves=self.moves,

@@ -225,6 +225,11 @@ class ZooKeeper(Protocol):
         """The session timeout that ZooKeeper granted, in seconds."""
         ...
 
+    @property
+    def last_zxid(self) -> int:
+        """The newest transaction of the ensemble that an answer in this session has shown; 0 before the first."""
+        ...
+
     def session_is_live(self, now: MonotonicSeconds) -> bool:
         """Tell whether the session is known to live: the clock by which a controller fences itself.
 

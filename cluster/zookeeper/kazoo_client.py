@@ -115,6 +115,10 @@ class KazooZooKeeper:
         """What the guardian and the session record need to close this session."""
         return SessionKey(self._hosts, self._session_id, self._session_password, self.session_timeout_s)
 
+    @property
+    def last_zxid(self) -> int:
+        return self._session.last_zxid
+
     def session_is_live(self, now: MonotonicSeconds) -> bool:
         return self._liveness.is_live(now)
 

@@ -92,6 +92,11 @@ class KazooSession:
         return self._connection.granted_ms / 1000
 
     @property
+    def last_zxid(self) -> int:
+        """The newest transaction that an answer has shown."""
+        return int(self.client.last_zxid)
+
+    @property
     def state_text(self) -> str:
         """Kazoo's own word for the state, which tells an expired session from a refused one."""
         return str(self.client.client_state)

@@ -146,6 +146,15 @@ class ZnodeReader:
                 logger.exception("partition %s is left alone", partition)
         return states
 
+    async def read_state_births(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the transaction in which each partition first got a leader; those that never had one are left out."""
+        nodes = await self.zookeeper.get_many([PartitionStateZnode.path(tp) for tp in partitions])
+        return {
+            partition: node[1].czxid
+            for partition, node in zip(partitions, nodes, strict=True)
+            if node is not None
+        }
+
     async def read_configs(self, entity_type: str, names: Iterable[str]) -> dict[str, dict[str, str]]:
         """Read the dynamic configurations of entities; an entity without one has an empty one.
 

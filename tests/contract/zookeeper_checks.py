@@ -106,6 +106,7 @@ async def check_nodes(site: Site) -> None:
         written = await zk.set("/nodes", b"two", stat.version)
         assert (written.version, written.czxid) == (1, stat.czxid)
         assert written.mzxid > stat.mzxid
+        assert zk.last_zxid >= written.mzxid
         with pytest.raises(BadVersionError):
             await zk.set("/nodes", b"three", ZkVersion(0))
         assert (await zk.set("/nodes", b"three", ANY_VERSION)).version == 2

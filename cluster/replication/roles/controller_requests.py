@@ -8,8 +8,8 @@ Rules of this file:
   is answered as stale. Another topic's id is refused, and deletes nothing.
 - Logs are made first, in threads and in slices; then each partition changes its role in one synchronous step, the loop
   turning between slices. A request for thousands of partitions stalls nobody.
-- A log that should be there and is not (we are in the ISR, and the partition is not new) means an emptied disk: we
-  answer KAFKA_STORAGE_ERROR and take no role, so that the empty log never leads. Kafka would lead, and lose.
+- A log that should be there and is not (we are in the ISR, and the partition is older than our disks) means an emptied
+  disk: we answer KAFKA_STORAGE_ERROR and take no role, so that the empty log never leads. Kafka would lead, and lose.
 """
 
 import logging
@@ -81,6 +81,7 @@ class RoleSurroundings:
         fetches: Parked ones are woken where a follower has something new to fetch.
         clock: Tells the time of a change.
         log_configs: Gives topics' settings.
+        state_births: Gives the ZooKeeper transaction in which each partition first got a leader.
         offload: Runs slow file operations beside the loop.
         high_watermarks: As checkpointed at the last stop; each is used once.
         moves: Replicas on their way to another directory.
@@ -94,6 +95,7 @@ class RoleSurroundings:
     fetches: Fetches
     clock: "Clock"
     log_configs: "Callable[[Iterable[str]], Awaitable[Mapping[str, LogConfig]]]"
+    state_births: Callable[[Sequence[TopicPartition]], Awaitable[Mapping[TopicPartition, int]]]
     offload: Callable[[Callable[[], object]], Awaitable[object]]
     high_watermarks: dict[TopicPartition, Offset]
     moves: ReplicaMoves
@@ -132,6 +134,7 @@ class RoleChanges:
             around.hosted,
             around.high_watermarks,
             around.log_configs,
+            around.state_births,
             around.offload,
         )
         self._lock = trio.Lock()
@@ -153,7 +156,7 @@ class RoleChanges:
 
         Raises:
             KraftControllerError: the request is a KRaft controller's.
-            ZooKeeperError: topics' settings cannot be read; no partition has changed.
+            ZooKeeperError: topics' settings, or the age of partitions, cannot be read; no partition has changed.
         """
         async with self._lock:
             orders = orders_in(request)
@@ -171,6 +174,7 @@ class RoleChanges:
             )
             outcome = _Outcome()
             accepted = [order for order in orders if self._accepts(order, outcome)]
+            await self._logs.refuse_lost(accepted, outcome.errors)
             await self._logs.provide(accepted, outcome.errors)
             for start in range(0, len(accepted), SLICE):
                 for order in accepted[start : start + SLICE]:
@@ -222,13 +226,6 @@ class RoleChanges:
         if around.partitions.broker_id not in state.replicas:
             logger.warning("%s is ordered here, but assigned to %s", topic_partition, state.replicas)
             errors[topic_partition] = Error.UNKNOWN_TOPIC_OR_PARTITION
-            return False
-        if log is None and self._logs.is_lost(order):
-            logger.error(
-                "%s should be on disk here, since this broker is in its ISR, and is not: it takes no role",
-                topic_partition,
-            )
-            errors[topic_partition] = Error.KAFKA_STORAGE_ERROR
             return False
         errors[topic_partition] = Error.NONE
         return True

@@ -31,6 +31,7 @@ class ReplicaLogs:
         hosted: The partitions that have theirs.
         high_watermarks: As checkpointed at the last stop; each is used once.
         log_configs: Gives topics' settings.
+        state_births: Gives the ZooKeeper transaction in which each partition first got a leader.
         offload: Runs slow file operations beside the loop.
     """
 
@@ -41,6 +42,7 @@ class ReplicaLogs:
         hosted: HostedPartitions,
         high_watermarks: dict[TopicPartition, Offset],
         log_configs: "Callable[[Iterable[str]], Awaitable[Mapping[str, LogConfig]]]",
+        state_births: Callable[[Sequence[TopicPartition]], Awaitable[Mapping[TopicPartition, int]]],
         offload: Callable[[Callable[[], object]], Awaitable[object]],
     ) -> None:
         self._broker_id = broker_id
@@ -48,13 +50,38 @@ class ReplicaLogs:
         self._hosted = hosted
         self._high_watermarks = high_watermarks
         self._log_configs = log_configs
+        self._state_births = state_births
         self._offload = offload
 
-    def is_lost(self, order: RoleOrder) -> bool:
-        """Whether a log that is not there should be: we are in the ISR, or it may lie in an offline directory."""
-        if order.state.is_new:
-            return False
-        return self._broker_id in order.state.isr or bool(self._store.offline_directories)
+    async def refuse_lost(self, orders: list[RoleOrder], errors: Errors) -> None:
+        """Take out the orders whose log should be on disk and is not, with an error for each.
+
+        A member of the ISR has a log that others rely on, unless it was never asked to make one: the controller that
+        created the topic, or this broker, died before. Then the partition's state in ZooKeeper is younger than our
+        directories, and no checkpoint of ours names it.
+
+        Raises:
+            ZooKeeperError: the age of the partitions cannot be read.
+        """
+        store = self._store
+        doubtful = [
+            order
+            for order in orders
+            if not order.state.is_new
+            and store.get(order.topic_partition) is None
+            and (self._broker_id in order.state.isr or store.offline_directories)
+        ]
+        if not doubtful:
+            return
+        lost = {order.topic_partition for order in doubtful}
+        formatted, made = store.identity.formatted_at, self._high_watermarks
+        if formatted is not None and not store.offline_directories:
+            births = await self._state_births([order.topic_partition for order in doubtful])
+            lost = {key for key in lost if key in made or births.get(key, formatted + 1) <= formatted}
+        for key in lost:
+            logger.error("%s should be on disk here, and is not: it takes no role", key)
+            errors[key] = Error.KAFKA_STORAGE_ERROR
+        orders[:] = [order for order in orders if order.topic_partition not in lost]
 
     async def provide(self, orders: Sequence[RoleOrder], errors: Errors) -> None:
         """Find or make the log of each order; those that fail get an error and no log.

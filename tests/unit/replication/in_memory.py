@@ -100,6 +100,7 @@ class FakeZooKeeperStore:
         self.failures: list[Exception] = []
         self.configs: dict[str, dict[str, str]] = {}
         self.directory_events = 0
+        self.births: dict[TopicPartition, int] = {}
 
     async def write_isr(
         self, partition: TopicPartition, leadership: PartitionLeadership, expected_version: ZkVersion
@@ -117,6 +118,10 @@ class FakeZooKeeperStore:
     async def propagate_log_dir_event(self, broker_id: int) -> None:
         await trio.lowlevel.checkpoint()
         self.directory_events += 1
+
+    async def read_state_births(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        await trio.lowlevel.checkpoint()
+        return {key: self.births[key] for key in partitions if key in self.births}
 
     async def read_configs(self, entity_type: str, names: Iterable[str]) -> dict[str, dict[str, str]]:
         await trio.lowlevel.checkpoint()

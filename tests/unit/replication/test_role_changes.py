@@ -111,6 +111,43 @@ def test_an_emptied_disk_does_not_lead(broker):
     assert broker.store.get(P0) is None
 
 
+def test_a_partition_younger_than_the_directories_was_never_made_here(broker):
+    broker.store.identity.write("cluster", broker.broker_id, 100)
+    broker.zookeeper.births = {P0: 101}
+    assert broker.order(1, isr=(1, 2), is_new=False) == [Error.NONE]
+    assert broker.partition.is_leader
+
+
+def test_a_partition_older_than_the_youngest_directory_is_missed(broker):
+    broker.store.identity.write("cluster", broker.broker_id, 100)
+    broker.zookeeper.births = {P0: 100}
+    assert broker.order(1, isr=(1, 2), is_new=False) == [Error.KAFKA_STORAGE_ERROR]
+
+
+def test_a_log_that_a_checkpoint_names_is_missed_however_young(broker):
+    broker.store.identity.write("cluster", broker.broker_id, 100)
+    broker.zookeeper.births = {P0: 101}
+    broker.lead()
+    broker.produce(1)
+    broker.replicas.upkeep.write_last_checkpoint()
+    broker.store.close()
+    broker.disk.remove_directory(f"/data{broker.broker_id}/{TOPIC}-0")
+    broker.store = LogStore.open([f"/data{broker.broker_id}"], LogConfig(), {}, broker.clock, broker.disk)
+    broker.store.identity.write("cluster", broker.broker_id, 200)
+    broker.replicas = broker.make_replicas()
+    assert broker.order(1, isr=(1, 2), is_new=False) == [Error.KAFKA_STORAGE_ERROR]
+
+
+def test_an_offline_directory_may_hold_what_is_missing(broker):
+    broker.store.close()
+    broker.store = LogStore.open(["/a", "/b"], LogConfig(), {}, broker.clock, broker.disk)
+    broker.store.identity.write("cluster", broker.broker_id, 100)
+    broker.replicas = broker.make_replicas()
+    broker.zookeeper.births = {P0: 101}
+    broker.store.directories[0].fail(OSError(errno.EIO, "broken"), "a test")
+    assert broker.order(1, isr=(1, 2), is_new=False) == [Error.KAFKA_STORAGE_ERROR]
+
+
 def test_an_emptied_disk_may_follow_once_it_is_out_of_the_isr(broker):
     assert broker.order(2, isr=(1, 2), is_new=False) == [Error.KAFKA_STORAGE_ERROR]
     assert broker.order(2, isr=(2,), is_new=False) == [Error.NONE]

@@ -81,7 +81,7 @@ class Life:
         self.store.checkpoints.write_recovery_points()
         self.store.checkpoints.write_log_starts()
         self.store.checkpoints.write_high_watermarks({PARTITION: self.log.high_watermark})
-        self.store.identity.write("cluster", 1)  # type: ignore[arg-type]
+        self.store.identity.write("cluster", 1, 7)  # type: ignore[arg-type]
 
     def read(self) -> None:
         try:

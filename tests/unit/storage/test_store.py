@@ -167,8 +167,13 @@ def test_identity_is_kept_and_checked() -> None:
     disk = SimulatedDisk()
     store = two_directories(disk)
     store.identity.check("cluster", BrokerId(1))
-    store.identity.write("cluster", BrokerId(1))
-    assert disk.read("/b/meta.properties") == b"broker.id=1\ncluster.id=cluster\nversion=0\n"
+    store.identity.write("cluster", BrokerId(1), 7)
+    assert store.identity.formatted_at == 7
+    store.identity.write("cluster", BrokerId(1), 9)
+    assert store.identity.formatted_at == 7
+    assert disk.read("/b/meta.properties") == (
+        b"broker.id=1\ncluster.id=cluster\nottla.formatted.zxid=7\nversion=0\n"
+    )
     store.identity.check("cluster", BrokerId(1))
     store.identity.check(None, None)
     with pytest.raises(InconsistentDirectoryError, match="/a belongs to cluster cluster"):
@@ -194,8 +199,23 @@ def test_javas_properties_are_read() -> None:
     disk.write("/data/meta.properties", content, sync=True)
     store = open_store(disk, TestClock())
     store.identity.check("a=b", BrokerId(1))
-    store.identity.write("a=b", BrokerId(1))
-    assert disk.read("/data/meta.properties") == content, "nothing to write, nothing is written"
+    store.identity.write("a=b", BrokerId(1), 7)
+    assert b"\ndirectory.id=x\n" in disk.read("/data/meta.properties")
+    assert b"\nottla.formatted.zxid=7\n" in disk.read("/data/meta.properties")
+    disk.write("/data/meta.properties", content + b"ottla.formatted.zxid=5\n", sync=True)
+    again = disk.read("/data/meta.properties")
+    store.identity.write("a=b", BrokerId(1), 9)
+    assert disk.read("/data/meta.properties") == again, "nothing to write, nothing is written"
+
+
+def test_the_youngest_directory_says_since_when_logs_are_kept() -> None:
+    disk = SimulatedDisk()
+    disk.make_directory("/a")
+    disk.write("/a/meta.properties", b"broker.id=1\nottla.formatted.zxid=5\nversion=0\n", sync=True)
+    store = two_directories(disk)
+    assert store.identity.formatted_at is None
+    store.identity.write("cluster", BrokerId(1), 9)
+    assert store.identity.formatted_at == 9
 
 
 def test_checkpoints_are_by_directory_and_read_back() -> None:
