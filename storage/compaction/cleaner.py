@@ -261,7 +261,8 @@ class Cleaner:
         """Swap in a segment that a worker has made; it may be at work on the next one.
 
         It goes in only if the segments that it was made from are still the log's: a truncation, a retention pass or a
-        deletion meanwhile makes it worthless, and its files go. The cleaning is not complete then.
+        deletion meanwhile makes it worthless, and its files go. The cleaning is not complete then, and the groups after
+        it do not go in either: they may have dropped tombstones of records that the missed one still has.
         """
         log = cleaning.log
         if not group.changed:
@@ -270,8 +271,10 @@ class Cleaner:
         present = {segment.base_offset: segment for segment in log.segments}
         replaced = [cleaning.segments[base] for base in bases]
         try:
-            if self.is_stale(cleaning) or any(
-                present.get(segment.base_offset) is not segment for segment in replaced
+            if (
+                cleaning.missed
+                or self.is_stale(cleaning)
+                or any(present.get(segment.base_offset) is not segment for segment in replaced)
             ):
                 cleaning.missed.append(bases[0])
                 if not log.log_directory.is_offline:

@@ -123,7 +123,7 @@ class _Cleaning:
         good.
         """
         bases = [*self._job.dirty, self._job.end]
-        transactions = TransactionReader(self._aborted)
+        transactions = TransactionReader(each for each in self._aborted if each.last_offset >= bases[0])
         self._disk.sync_directory(self._job.directory)
         for base, following in pairwise(bases):
             segment = self._open(base)

@@ -30,7 +30,8 @@ class TransactionReader:
         self._advance(header.last_offset)
         if not header.is_transactional:
             return False
-        if header.producer_id in self._open:
+        transaction = self._open.get(header.producer_id)
+        if transaction is not None and header.base_offset <= transaction.last_offset:
             self._seen.add(header.producer_id)
             return True
         self._committed.add(header.producer_id)
@@ -68,4 +69,7 @@ class TransactionReader:
     def _advance(self, offset: int) -> None:
         while self._aborted and self._aborted[-1].first_offset <= offset:
             transaction = self._aborted.pop()
-            self._open.setdefault(transaction.producer_id, transaction)
+            # A producer has one transaction at a time. One that is open still ended before the part that is read, or
+            # lost its marker to an earlier cleaning: what the producer wrote after its end is not aborted by it.
+            self._open[transaction.producer_id] = transaction
+            self._seen.discard(transaction.producer_id)
