@@ -125,7 +125,7 @@ class LogAppender:
                 self._leader_epochs.assign(leader_epoch, end)
             producers = self._producer_state
             if header.producer_id >= 0:
-                completed = apply_batch(producers, header, end, data, 0)
+                completed = apply_batch(producers, header, end, data, 0, max_timestamp)
                 if completed is not None:
                     index_completed(producers, completed, segment)
             producers.end_offset = segments.end_offset

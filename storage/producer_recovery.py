@@ -37,8 +37,17 @@ def apply_batch(
     first_offset: Offset,
     data: bytes | bytearray | memoryview,
     position: int,
+    timestamp: WallMs | None = None,
 ) -> CompletedTransaction | None:
     """Take an appended batch into account, whatever it is.
+
+    Args:
+        producers: what takes it.
+        header: of the batch.
+        first_offset: where it has its place.
+        data: where its records are.
+        position: where it begins in `data`.
+        timestamp: its greatest, where the header is from before the leader stamped it.
 
     Returns:
         The transaction that its marker ended, already completed in `producers`.
@@ -46,7 +55,7 @@ def apply_batch(
     if header.producer_id < 0:
         return None
     if not header.is_control:
-        producers.apply(header, first_offset)
+        producers.apply(header, first_offset, header.max_timestamp if timestamp is None else timestamp)
         return None
     found = read_marker(data, position, header)
     if found is None:

@@ -207,9 +207,13 @@ class ProducerTable:
                 f"{marker.coordinator_epoch}, the last seen is {entry.coordinator_epoch}"
             )
 
-    def apply(self, header: BatchHeader, first_offset: Offset) -> None:
-        """Take an appended data batch with a producer id into account; it has its place from `first_offset`
-        on.
+    def apply(self, header: BatchHeader, first_offset: Offset, timestamp: WallMs) -> None:
+        """Take an appended data batch with a producer id into account.
+
+        Args:
+            header: of the batch; where a leader stamped it on the way in, as its producer sent it.
+            first_offset: where it has its place.
+            timestamp: its greatest, as it is in the log: the producer's silence is counted from it.
         """
         producer_id = header.producer_id
         entry = self.entries.get(producer_id)
@@ -219,7 +223,7 @@ class ProducerTable:
         last_sequence = header.last_sequence
         entry.add(
             header.producer_epoch,
-            BatchMetadata(last_sequence, Offset(first_offset + delta), delta, header.max_timestamp),
+            BatchMetadata(last_sequence, Offset(first_offset + delta), delta, timestamp),
         )
         if header.is_transactional:
             self.verifications.end(producer_id)

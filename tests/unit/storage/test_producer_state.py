@@ -138,6 +138,17 @@ def test_silent_producers_are_forgotten_but_not_those_in_a_transaction() -> None
     assert send(log, 42) == (3, 3)
 
 
+def test_silence_is_counted_from_the_time_that_the_leader_stamps() -> None:
+    clock = TestClock()
+    config = LogConfig(message_timestamp_type="LogAppendTime")
+    log = open_store(simulated(), clock, config).create(PARTITION)
+    sent = batch(producer=1, sequence=0, timestamp=clock.wall - 2 * DAY_MS)
+    append(log, bytearray(sent))
+    assert log.producer_state.remove_expired(clock.wall_ms()) == 0
+    append(log, bytearray(sent))
+    assert log.log_end_offset == 1, "the retry is recognised"
+
+
 def transact(log: Log, producer: int, sequence: int, *, epoch: int = 0) -> tuple[int, int]:
     return append(
         log, batch([b"v"] * 2, producer=producer, sequence=sequence, transactional=True, epoch=epoch)
