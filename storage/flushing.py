@@ -72,14 +72,16 @@ class LogFlusher:
         files = self._files
         segments, log_directory = files.segments, files.log_directory
         log_directory.check_online()
-        removals = self._removals
-        end = segments.end_offset
-        target = end if to is None else min(to, end)
-        if target <= self.recovery_point and not (segments.names_changed or self._name_unsynced):
-            return
-        try:
+        with self._lock:
+            # Not while the log is being cut: an end from before a cut must not become the recovery point after it.
+            removals = self._removals
+            end = segments.end_offset
+            target = end if to is None else min(to, end)
+            if target <= self.recovery_point and not (segments.names_changed or self._name_unsynced):
+                return
             pending = segments.between(self.recovery_point, target)
             active = segments.active
+        try:
             for segment in pending:
                 segment.sync(with_indexes=segment is not active)
             files.leader_epochs.sync()

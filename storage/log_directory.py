@@ -9,6 +9,7 @@ replication-offset-checkpoint <path>/<topic>-<partition>/...
 
 import json
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -36,6 +37,7 @@ class LogDirectory:
     __slots__ = (
         "_lock",
         "_removals",
+        "_removals_lock",
         "checkpointed",
         "cleaned",
         "cleaner_offsets",
@@ -63,6 +65,7 @@ class LogDirectory:
         self.high_watermarks = OffsetCheckpoint(disk, f"{path}/{names.HIGH_WATERMARKS}")
         self._lock: DirectoryLock | None = None
         self._removals: list[tuple[MonotonicSeconds, str]] = []
+        self._removals_lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"LogDirectory({self.path!r}{', offline' if self.failure else ''})"
@@ -151,14 +154,16 @@ class LogDirectory:
     def remove_later(self, paths: Sequence[str], delay_ms: int) -> None:
         """Remove files or directories once a delay has passed: a reader may still be about to open them."""
         due = MonotonicSeconds(self.clock.monotonic() + delay_ms / 1000)
-        self._removals.extend((due, path) for path in paths)
+        with self._removals_lock:
+            self._removals.extend((due, path) for path in paths)
 
     def removals_due(self) -> list[str]:
         """Take what is due off the list; `remove` does the rest, and may run in a thread."""
         now = self.clock.monotonic()
-        due = [path for when, path in self._removals if when <= now]
-        if due:
-            self._removals = [item for item in self._removals if item[0] > now]
+        with self._removals_lock:
+            due = [path for when, path in self._removals if when <= now]
+            if due:
+                self._removals = [item for item in self._removals if item[0] > now]
         return due
 
     def remove(self, paths: Sequence[str]) -> None:

@@ -1,10 +1,13 @@
 """Cutting a log at its end and at its front, and the high watermark."""
 
+import threading
+
 import pytest
 
 from storage.errors import OffsetOutOfRangeError
 from storage.log import Log
 from storage.log_config import LogConfig
+from storage.segments import Segments
 from tests.unit.storage.samples import (
     DAY_MS,
     PARTITION,
@@ -194,3 +197,40 @@ def test_flush_messages_flushes_inline() -> None:
     for number in range(7):
         append(log, batch())
         assert log.recovery_point == (number + 1) // 3 * 3
+
+
+class TellingLock:
+    """A lock that says when it is waited for."""
+
+    def __init__(self) -> None:
+        self.waited_for = threading.Event()
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            self.waited_for.set()
+            self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_a_flush_that_begins_during_a_truncation_does_not_vouch_for_what_is_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = make()
+    lock = TellingLock()
+    log.flusher._lock = lock  # type: ignore[assignment]
+    flushing = threading.Thread(target=log.flush)
+    cut = Segments.truncate_to
+
+    def flush_and_cut(segments: Segments, offset: Offset) -> object:
+        flushing.start()
+        assert lock.waited_for.wait(10)
+        return cut(segments, offset)
+
+    monkeypatch.setattr(Segments, "truncate_to", flush_and_cut)
+    log.truncate_suffix(Offset(4))
+    flushing.join()
+    assert log.log_end_offset == 4
+    assert log.recovery_point <= 4
