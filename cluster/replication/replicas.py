@@ -35,7 +35,7 @@ from cluster.zookeeper.config_znodes import TOPICS
 from storage.log import AppendOrigin
 from storage.log_config import InvalidLogConfigError, LogConfig
 from wire.errors import ApiError, Error
-from wire.types import BrokerEpoch, BrokerId, TopicPartition
+from wire.types import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 
 if TYPE_CHECKING:
     from cluster.configuration.broker_config import BrokerConfig
@@ -209,11 +209,18 @@ class Replicas:
             means.offload,
             self.compaction.is_cleaning,
         )
+        self.roles.on_stopped.append(self._forget_metrics)
         config.on_change(self._settings_changed)
 
     def _settings_changed(self, names: frozenset[str]) -> None:
         if "num.replica.fetchers" in names:
             self.fetchers.resize()
+
+    def _forget_metrics(self, stopped: "Sequence[tuple[TopicPartition, LeaderEpoch | None]]") -> None:
+        """Drop the counters of topics of which nothing is left here."""
+        hosted = {key.topic for key in (*self.hosted.online, *self.hosted.offline)}
+        for topic in {key.topic for key, _ in stopped} - hosted:
+            self._means.metrics.forget_topic(topic)
 
     def _log_moved(self, partition: Partition) -> None:
         self.fetchers.log_starts_moved([partition.topic_partition])

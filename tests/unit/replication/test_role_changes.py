@@ -261,6 +261,21 @@ def test_stopping_keeps_the_log_and_deleting_does_not(broker):
     assert told == [[(P0, None)]]
 
 
+def test_a_topics_counters_go_with_its_last_replica(broker):
+    broker.lead(partitions=(0, 1))
+    broker.produce(1)
+
+    def counted() -> bool:
+        samples = (each for family in broker.metrics.registry for each in family.samples())
+        return any(TOPIC in dict(each.labels).values() for each in samples)
+
+    assert counted()
+    stop(broker, partition=0)
+    assert counted()
+    stop(broker, partition=1)
+    assert not counted()
+
+
 def test_a_log_without_a_partition_is_deleted_too(broker):
     broker.lead()
     restart(broker)
