@@ -11,7 +11,7 @@ class DirectoryIdentity:
     """Reads, checks and writes the identity of every usable log directory.
 
     Attributes:
-        formatted_at: the newest transaction of ZooKeeper when the youngest directory was first used; None before `write`.
+        formatted_at: the newest transaction of ZooKeeper when the youngest directory was first used, once written.
     """
 
     def __init__(self, table: LogTable, disk: Disk) -> None:
