@@ -11,7 +11,6 @@ a session opened and closed.
 import hashlib
 import importlib.util
 import os
-import shutil
 import signal
 import socket
 import struct
@@ -21,6 +20,8 @@ from pathlib import Path
 from typing import Final
 
 from ottla.processes import exit_poll, wait_exit
+from pipeline.java_runtime import JavaMissingError, find_java
+from pipeline.user_cache import user_cache
 
 MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 JARS: Final = ("zookeeper-[0-9]*", "zookeeper-jute-*", "slf4j-api-*", "metrics-core-[0-9]*", "snappy-java-*")
@@ -75,9 +76,14 @@ class ZooKeeperServer:
             port: The port to listen on.
 
         Raises:
-            ZooKeeperStartError: there is no Java, no PySpark, or the port is taken.
+            ZooKeeperStartError: there is no Java that serves, no PySpark, or the port is taken.
         """
-        java = find_java()
+        try:
+            java = find_java().program
+        except JavaMissingError as error:
+            raise ZooKeeperStartError(
+                f"{error}; or give a running ZooKeeper with --zookeeper HOST:PORT"
+            ) from None
         jars = find_jars()
         require_free_port("127.0.0.1", port, "ZooKeeper")
         data = directory / "data"
@@ -151,24 +157,6 @@ def serves_sessions(host: str, port: int, timeout_s: float = 2.0) -> bool:
         return False
 
 
-def find_java() -> str:
-    """Find the Java to run: that of ``JAVA_HOME``, else the one on the path.
-
-    Raises:
-        ZooKeeperStartError: there is none.
-    """
-    home = os.environ.get("JAVA_HOME")
-    if home and os.access(candidate := os.path.join(home, "bin", "java"), os.X_OK):
-        return candidate
-    found = shutil.which("java")
-    if found is None:
-        raise ZooKeeperStartError(
-            "ZooKeeper needs Java 17 or later, and there is no java in JAVA_HOME or on the PATH "
-            "(Debian: apt install openjdk-17-jre-headless); or give a running ZooKeeper with --zookeeper HOST:PORT"
-        )
-    return found
-
-
 def find_jars() -> list[Path]:
     """Find the jars that ZooKeeper needs, without importing PySpark.
 
@@ -178,7 +166,8 @@ def find_jars() -> list[Path]:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise ZooKeeperStartError(
-            "ZooKeeper's jars come with PySpark, which is not installed: run `make install`"
+            "ZooKeeper's jars come with PySpark, which is not installed: pip install 'ottla[zookeeper]', "
+            "or give a running ZooKeeper with --zookeeper HOST:PORT"
         )
     folder = Path(spec.origin).parent / "jars"
     jars = []
@@ -245,9 +234,8 @@ def _class_archive(java: str, jars: Sequence[Path]) -> list[str]:
     The archive's name says for which Java and which jars it is; Java checks it again and does without where
     it does not fit.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ottla"
     try:
-        cache.mkdir(parents=True, exist_ok=True)
+        cache = user_cache()
         parts = [os.path.realpath(java), *map(str, jars)]
         stamp = "\0".join(f"{part}:{os.stat(part).st_mtime_ns}" for part in parts)
     except OSError:
@@ -255,4 +243,4 @@ def _class_archive(java: str, jars: Sequence[Path]) -> list[str]:
     archive = cache / f"zookeeper-{hashlib.sha256(stamp.encode()).hexdigest()[:16]}.jsa"
     if archive.exists():
         return [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable"]
-    return [f"-XX:ArchiveClassesAtExit={archive}", "-Xlog:disable"] if os.access(cache, os.W_OK) else []
+    return [f"-XX:ArchiveClassesAtExit={archive}", "-Xlog:disable"]

@@ -6,6 +6,8 @@ import zipfile
 from pathlib import Path
 from typing import Final
 
+from pipeline.user_cache import user_cache
+
 PACKAGES: Final = ("pipeline", "storage", "timing", "wire")
 _TOP: Final = Path(__file__).parents[__name__.count(".")]
 """Where our top-level packages stand: the repository, or site-packages with `ottla` in it."""
@@ -20,7 +22,7 @@ def package_zip(folder: Path | None = None) -> Path:
     names that they have here.
 
     Args:
-        folder: Where it goes; the system's folder for temporary files by default.
+        folder: Where it goes; the user's cache by default.
     """
     sources = sorted(path for package in PACKAGES for path in (_PARENT / package).rglob("*.py"))
     if _PARENT != _TOP:
@@ -29,7 +31,7 @@ def package_zip(folder: Path | None = None) -> Path:
     for path in sources:
         digest.update(f"{path.relative_to(_TOP)}\0".encode())
         digest.update(path.read_bytes())
-    target = (folder or Path(tempfile.gettempdir())) / f"ottla-pipeline-{digest.hexdigest()[:16]}.zip"
+    target = (folder or user_cache()) / f"ottla-pipeline-{digest.hexdigest()[:16]}.zip"
     if target.exists():
         return target
     with tempfile.NamedTemporaryFile(dir=target.parent, suffix=".zip", delete=False) as scratch:

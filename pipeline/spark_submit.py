@@ -4,9 +4,11 @@ spark-submit runs in a session of its own, so that Ctrl-C reaches only us: we as
 point where nothing is lost. What Spark prints goes to a file, which is named where something fails.
 """
 
+import hashlib
 import importlib.util
 import os
 import selectors
+import shlex
 import shutil
 import signal
 import socket
@@ -20,10 +22,12 @@ from typing import Any, Final
 
 from pipeline.failure import JobError, one_line
 from pipeline.jars import require_jars
+from pipeline.java_runtime import VECTOR_MODULE, JavaMissingError, JavaRuntime, find_java
 from pipeline.options import about
 from pipeline.package_zip import package_zip
 from pipeline.report import CHANNEL_VARIABLE
 from pipeline.report_reader import ReportReader
+from pipeline.user_cache import user_cache
 from pipeline.versions import Bundle
 
 STOP_TIMEOUT_S: Final = 60.0
@@ -65,16 +69,18 @@ def spark_home() -> Path:
 
 
 def spark_environment(master: str) -> dict[str, str]:
-    """Return the environment of spark-submit: this Python for the driver and the workers.
+    """Return the environment of spark-submit: this Python for the driver and the workers, and a Java that serves.
 
     Raises:
         JobError: there is no Java.
     """
-    java_home = os.environ.get("JAVA_HOME")
-    if not (java_home and (Path(java_home) / "bin" / "java").exists()) and shutil.which("java") is None:
-        raise JobError("Spark needs Java 17, and there is no java on the path: install it, or set JAVA_HOME")
+    try:
+        java = find_java()
+    except JavaMissingError as error:
+        raise JobError(f"Spark needs Java: {error}") from None
     environment = {
         **os.environ,
+        "JAVA_HOME": str(_java_home_for_spark(java)),
         "SPARK_HOME": str(spark_home()),
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -83,6 +89,30 @@ def spark_environment(master: str) -> dict[str, str]:
     if master.startswith("local"):
         environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return environment
+
+
+def _java_home_for_spark(java: JavaRuntime) -> Path:
+    """Return a ``JAVA_HOME`` whose program starts with the options that Spark's launcher gives it.
+
+    The launcher always adds the module `VECTOR_MODULE`, and a Java that lacks it does not start. Spark uses it for
+    linear algebra alone, and does without: so the option is dropped on the way to such a Java.
+    """
+    if not java.lacks_vector_module:
+        return java.home
+    home = user_cache() / f"java-{hashlib.sha256(str(java.home).encode()).hexdigest()[:16]}"
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    scratch = program.with_suffix(f".{os.getpid()}")
+    scratch.write_text(
+        "#!/bin/sh\n"
+        'for option; do shift; [ "$option" = --add-modules='
+        + VECTOR_MODULE
+        + ' ] || set -- "$@" "$option"; done\n'
+        f'exec {shlex.quote(java.program)} "$@"\n'
+    )
+    scratch.chmod(0o755)
+    scratch.replace(program)
+    return home
 
 
 def submit_command(

@@ -1,8 +1,6 @@
 """A real ZooKeeper for the contract suites: the jars that PySpark's wheel carries, on the Java at hand."""
 
-import importlib.util
 import os
-import shutil
 import socket
 import subprocess
 import time
@@ -10,6 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from pipeline.java_runtime import find_java
+from pipeline.spark_submit import spark_home
 
 TICK_MS = 200
 START_S = 30.0
@@ -103,11 +104,8 @@ def make_real_zookeeper(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[[], RealZooKeeper]]:
     """Make ZooKeeper servers, each started; they are killed at the end."""
-    java = shutil.which("java")
-    spark = importlib.util.find_spec("pyspark")
-    if java is None or spark is None or spark.origin is None:
-        pytest.skip("ZooKeeper needs Java and the jars of PySpark")
-    jars = Path(spark.origin).parent / "jars"
+    java = find_java().program
+    jars = spark_home() / "jars"
     servers: list[RealZooKeeper] = []
 
     def make() -> RealZooKeeper:

@@ -7,7 +7,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from ottla.zookeeper_server import MAIN_CLASS, find_jars, find_java, serves_sessions
+from ottla.zookeeper_server import MAIN_CLASS, find_jars, serves_sessions
+from pipeline.java_runtime import find_java
 from tests.integration.faults.network import Network
 
 PORT = 2181
@@ -49,7 +50,7 @@ class Ensemble:
                 self._processes[number] = subprocess.Popen(
                     [
                         *self._network.on(f"zk{number}"),
-                        *(find_java(), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m"),
+                        *(find_java().program, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m"),
                         *("-cp", ":".join(map(str, find_jars())), MAIN_CLASS, str(data / "zoo.cfg")),
                     ],
                     stdout=output,
