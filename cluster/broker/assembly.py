@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from cluster.configuration.authorizer_settings import authorizer_settings
 from cluster.configuration.topic_config import check_topic_config
 from cluster.controller.controller import Controller
 from cluster.controller.topic_admin import TopicAdmin
@@ -21,7 +22,10 @@ from cluster.network.broker_client import BrokerChannel, BrokerClient
 from cluster.network.listener import Listeners, NetworkLimits
 from cluster.replication.metadata_cache import MetadataCache, Node
 from cluster.replication.replicas import ReplicaMeans, Replicas
+from cluster.security.authorizer import Authorizer
+from cluster.zookeeper.acl_store import AclStore
 from cluster.zookeeper.controller_store import ControllerStore
+from cluster.zookeeper.stored_acls import StoredAcls
 from cluster.zookeeper.znodes import BrokerRegistration, RegisteredEndpoint
 from timing.timing_wheel import Timer
 
@@ -163,6 +167,7 @@ def assemble(means: Means) -> Parts:
         producer_ids=ProducerIds(lambda: means.store.next_producer_id_block(config.broker_id)),
         connection_limits=means.connection_limits,
     )
+    _authorize(context, around)
     context.registry.measure(means.metrics)
     parts = Parts(
         context,
@@ -173,6 +178,21 @@ def assemble(means: Means) -> Parts:
     means.membership.on_joined(parts.set_broker_epoch)
     config.on_change(lambda changed: _resize_fetchers(replicas, changed))
     return parts
+
+
+def _authorize(context: BrokerContext, around: "Environment") -> None:
+    """Put the authorizer that is asked for in front of every API; its rules are not loaded yet."""
+    settings = authorizer_settings(context.config)
+    if settings is None:
+        return
+    from cluster.handlers.authorization.table import (
+        GUARDS,  # messages that a broker without rules need not import
+    )
+
+    context.authorizer = Authorizer(settings.super_users, allow_without_rules=settings.allow_without_rules)
+    store = AclStore(context.zookeeper, around.clock.wall_ms, around.random.random)
+    context.acls = StoredAcls(context.authorizer.table, store)
+    context.registry.protect(GUARDS)
 
 
 def registration_of(config: "BrokerConfig", addresses: "Addresses", now: "WallMs") -> BrokerRegistration:

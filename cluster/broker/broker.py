@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from cluster.broker.addresses import Addresses
     from cluster.configuration.broker_config import BrokerConfig
     from cluster.zookeeper.guardian import GuardianLink
+    from cluster.zookeeper.stored_acls import StoredAcls
     from storage.log_config import LogConfig
 
 logger = logging.getLogger(__name__)
@@ -191,6 +192,10 @@ class Broker:
         if self.config.ottla_session_reattach:
             await membership.close_former_session(self.config.zookeeper_connect)
         service.start_soon(parts.timer.run, name="timer")
+        acls = parts.context.acls
+        if acls is not None:
+            await membership.in_session(acls.load)
+            service.start_soon(self._follow_acls, membership, acls, name="access rules")
         groups = await membership.in_session(partial(self._store.read_topic, CONSUMER_OFFSETS))
         parts.context.groups.found(None if groups is None else len(groups[0].partitions))
         service.start_soon(parts.context.replicas.run, name="replicas")
@@ -298,6 +303,13 @@ class Broker:
             await membership.wait_member()
             await self._live.follow()
             await trio.lowlevel.checkpoint()
+
+    async def _follow_acls(self, membership: Membership, acls: "StoredAcls") -> None:
+        await acls.follow(reload=False)
+        while True:
+            await trio.lowlevel.checkpoint()
+            await membership.wait_member()
+            await acls.follow(reload=True)
 
     # Stopping
 

@@ -6,6 +6,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from cluster.configuration.authorizer_settings import authorizer_settings, is_authorizer_setting
 from cluster.configuration.catalogue import broker_settings, dynamic_settings, nearest_name
 from cluster.configuration.errors import ConfigError
 from cluster.configuration.listener_names import OWN_PREFIX, base_name, listener_name, own_setting
@@ -208,7 +209,7 @@ def text_of(value: Value) -> str:
 
 def _warn_of_unknown(originals: Mapping[str, str]) -> None:
     for name in originals:
-        if base_name(name) in broker_settings():
+        if base_name(name) in broker_settings() or is_authorizer_setting(name):
             continue
         if name in dynamic_settings():
             raise ConfigError(name, originals[name], "to be set at run time: no file may hold it")
@@ -284,6 +285,7 @@ def _check_together(config: BrokerConfig) -> None:
     if not config.log_directories:
         raise ConfigError("log.dirs", config.log_dirs, "at least one directory")
     _check_identity(config)
+    authorizer_settings(config)
     rules = (
         (config.log_retention_ms != 0, "log.retention.ms", "at least 1, or -1 for no limit"),
         (config.log_roll_ms >= 1, "log.roll.ms", "at least 1"),

@@ -129,6 +129,7 @@ class ServedValues:
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_remove_expired_transaction_cleanup_interval_ms: int
     transaction_partition_verification_enable: bool
+    authorizer_class_name: str
     quota_window_num: int
     quota_window_size_seconds: int
     replication_quota_window_size_seconds: int

@@ -1,13 +1,17 @@
 """One request under way: what came in, what the broker offers, and the place its answer goes to."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from wire.apis import ApiKey
 from wire.frames import RequestHeader, encode_response
 
 if TYPE_CHECKING:
     from cluster.handlers.context import BrokerContext
     from cluster.metrics.registry import Histogram
     from cluster.network.response_slot import ResponseSlot
+    from cluster.security.acl import Operation, ResourceType
+    from cluster.security.authorizer import Subject
     from cluster.security.principal import KafkaPrincipal
 
 
@@ -25,7 +29,7 @@ class ApiCall:
         broker: Everything that handlers work with.
     """
 
-    __slots__ = ("_begun", "_time_ms", "broker", "header", "request", "slot")
+    __slots__ = ("_amendments", "_begun", "_time_ms", "broker", "header", "request", "slot")
 
     def __init__(
         self,
@@ -39,6 +43,7 @@ class ApiCall:
         self.request = request
         self.slot = slot
         self.broker = broker
+        self._amendments: tuple[Callable[[Any], Any], ...] = ()
         self._time_ms = time_ms
         self._begun = 0.0 if time_ms is None else broker.clock.monotonic()
 
@@ -62,16 +67,69 @@ class ApiCall:
         """The client's address without its port, as the socket shows it; IPv4 in IPv6 is IPv4."""
         return self.slot.connection.peer_host
 
+    @property
+    def subject(self) -> "Subject | None":
+        """Who asks, as the authorizer sees it; None where there is no authorizer and everything is allowed."""
+        authorizer = self.broker.authorizer
+        if authorizer is None:
+            return None
+        connection = self.slot.connection
+        if connection.subject is None:
+            connection.subject = authorizer.subject(str(connection.principal), connection.peer_host)
+        return connection.subject
+
+    def may(
+        self,
+        operation: "Operation",
+        resource_type: "ResourceType",
+        name: str,
+        *,
+        count: int = 1,
+        quiet: bool = False,
+    ) -> bool:
+        """Whether the client may do something to a resource; always where there is no authorizer.
+
+        Args:
+            operation: What.
+            resource_type: To which type of resource.
+            name: To which one.
+            count: How often the resource stands in the request, for the audit log.
+            quiet: Whether a refusal is not logged: it decides only what is shown, or another check follows.
+        """
+        subject = self.subject
+        if subject is None:
+            return True
+        api = ApiKey(self.header.api_key).name
+        return subject.may(operation, resource_type, name, api=api, count=count, quiet=quiet)
+
+    def may_somewhere(self, operation: "Operation", resource_type: "ResourceType") -> bool:
+        """Whether the client may do something to at least one resource of a type, existing or not."""
+        subject = self.subject
+        api = ApiKey(self.header.api_key).name
+        return subject is None or subject.may_somewhere(operation, resource_type, api=api)
+
+    def amend(self, amendment: "Callable[[Any], Any]") -> None:
+        """Have the response changed before it is encoded, after the amendments that were asked for earlier."""
+        self._amendments += (amendment,)
+
     def respond(self, response: Any) -> None:
         """Encode the response at the request's version and hand it to the slot."""
+        for amendment in self._amendments:
+            response = amendment(response)
         if self._time_ms is not None:
             self._time_ms.observe((self.broker.clock.monotonic() - self._begun) * 1000)
         header = self.header
         self.slot.complete(encode_response(response, header.api_version, header.correlation_id))
 
     def skip(self) -> None:
-        """Finish without an answer: a Produce with acks=0."""
-        self.slot.skip()
+        """Finish without an answer: a Produce with acks=0.
+
+        Where a part of it was refused, the connection is dropped: the client has no other way to learn of it.
+        """
+        if self._amendments:
+            self.slot.close()
+        else:
+            self.slot.skip()
 
     def close(self) -> None:
         """Finish by dropping the connection, after the answers to earlier requests have gone out."""

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from cluster.network.endpoints import Endpoint
     from cluster.replication.metadata_cache import MetadataCache
     from cluster.replication.replicas import Replicas
+    from cluster.security.authorizer import Authorizer
     from cluster.zookeeper.broker_store import BrokerStore
     from cluster.zookeeper.client import ZooKeeper
+    from cluster.zookeeper.stored_acls import StoredAcls
     from storage.disk import Disk
     from timing.clock import Clock
     from wire.types import BrokerEpoch, BrokerId
@@ -50,6 +52,8 @@ class BrokerContext:
         producer_ids: Hands out producer ids.
         connection_limits: How many connections there may be.
         endpoints: The advertised endpoints by listener name.
+        authorizer: Decides who may do what; None where everybody may do everything.
+        acls: The rules that the authorizer decides by, for those who change them; None where there is none.
     """
 
     config: "BrokerConfig"
@@ -72,3 +76,5 @@ class BrokerContext:
     producer_ids: "ProducerIds"
     connection_limits: "ConnectionLimits"
     endpoints: "dict[str, Endpoint]" = field(default_factory=dict)
+    authorizer: "Authorizer | None" = None
+    acls: "StoredAcls | None" = None

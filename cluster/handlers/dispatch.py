@@ -63,6 +63,8 @@ class Dispatcher:
         call = ApiCall(header, request, slot, self._broker, route.time_ms)
         if route.requests is not None:
             route.requests.value += 1
+        if route.guard is not None and not route.guard(call):
+            return
         if route.begin is None:
             self._broker.nursery.start_soon(_answer, call, route, name=f"{route.key.name.lower()} request")
             return

@@ -8,6 +8,7 @@ Records leave as file ranges, never read here, unless an old client has them con
 
 from typing import TYPE_CHECKING, Final
 
+from cluster.handlers.authorization.fetch_sessions import authorize_session
 from cluster.handlers.current_leader import current_leader
 from cluster.replication.leader.fetch_answers import failed_partition
 from cluster.replication.leader.fetch_session import (
@@ -72,6 +73,7 @@ def begin(call: "ApiCall") -> None:
     except ApiError as failure:
         call.respond(FetchResponse(error_code=int(failure.error)))
         return
+    authorize_session(call, session)
     params = _params(call, request, replica_id)
 
     def finish(answers: list[tuple[FetchItem, PartitionData]]) -> None:

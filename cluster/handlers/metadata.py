@@ -12,11 +12,15 @@ from collections.abc import Iterable, Sequence
 from struct import pack_into
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from cluster.handlers.authorization.cluster import cluster_bits
+from cluster.handlers.authorization.guards import operations_bits
+from cluster.handlers.authorization.metadata_topics import creatable_topics, seen_topics
 from cluster.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from cluster.handlers.internal_topics import INTERNAL_TOPICS
 from cluster.handlers.metadata_waits import once_told
 from cluster.handlers.topic_metadata import TopicMetadata, View
 from cluster.handlers.topic_names import is_valid_topic_name
+from cluster.security.acl import ResourceType
 from wire.apis import ApiKey
 from wire.errors import Error
 from wire.frames import encode_response
@@ -73,27 +77,40 @@ class MetadataHandler:
             self._refuse(call, request)
             return
         names = _names_asked(request, call.version, by_id, snapshot)
-        unknown_ids = [topic_id for topic_id in by_id if topic_id not in snapshot.topic_names]
+        others = _unknown_ids([topic_id for topic_id in by_id if topic_id not in snapshot.topic_names])
+        if call.subject is not None:
+            names, refusals = seen_topics(call, names, by_id=bool(by_id))
+            others += refusals
         if names is None or by_id or all(name in snapshot.topics for name in names):
-            self._answer(call, names, _unknown_ids(unknown_ids))
+            self._answer(call, names, others)
             return
         missing = [name for name in names if name not in snapshot.topics]
         may_create = call.broker.config.auto_create_topics_enable and request.allow_auto_topic_creation
-        creatable = [name for name in missing if may_create and is_valid_topic_name(name)]
+        wanted = [name for name in missing if may_create and is_valid_topic_name(name)]
+        creatable = creatable_topics(call, wanted)
+        errors = dict.fromkeys(missing, Error.UNKNOWN_TOPIC_OR_PARTITION)
+        errors |= dict.fromkeys(set(wanted) - set(creatable), Error.TOPIC_AUTHORIZATION_FAILED)
         if creatable:
             create = self._create_and_answer
-            call.broker.nursery.start_soon(create, call, names, creatable, name="topic auto-creation")
+            call.broker.nursery.start_soon(
+                create, call, names, creatable, errors, others, name="topic auto-creation"
+            )
         else:
-            self._answer(call, names, [_missing(name, Error.UNKNOWN_TOPIC_OR_PARTITION) for name in missing])
+            self._answer(call, names, [*others, *(_missing(name, errors[name]) for name in missing)])
 
     async def _create_and_answer(
-        self, call: "ApiCall", names: tuple[str, ...], creatable: Sequence[str]
+        self,
+        call: "ApiCall",
+        names: tuple[str, ...],
+        creatable: Sequence[str],
+        errors: dict[str, Error],
+        others: Sequence[MetadataResponseTopic],
     ) -> None:
-        errors = await call.broker.auto_creation.create(creatable)
+        errors = errors | await call.broker.auto_creation.create(creatable)
         snapshot = call.broker.metadata.snapshot
         missing = [name for name in names if name not in snapshot.topics]
         unknown = Error.UNKNOWN_TOPIC_OR_PARTITION
-        self._answer(call, names, [_missing(name, errors.get(name, unknown)) for name in missing])
+        self._answer(call, names, [*others, *(_missing(name, errors.get(name, unknown)) for name in missing)])
 
     def _answer(
         self, call: "ApiCall", names: tuple[str, ...] | None, others: Sequence[MetadataResponseTopic]
@@ -112,11 +129,15 @@ class MetadataHandler:
         if snapshot is not self._snapshot or len(self._answers) > _KEPT_ANSWERS_MAX:
             self._snapshot = snapshot
             self._answers.clear()
-        kept = None if others else self._answers.get(question)
+        # What an authorizer shows of the client's rights is the client's own.
+        private = call.subject is not None and (question.topic_operations or question.cluster_operations)
+        kept = None if others or private else self._answers.get(question)
         if kept is None:
             response = self._response(call.broker, snapshot, question, others)
+            if private:
+                response = _with_own_operations(call, response)
             answer: Any = encode_response(response, version, call.header.correlation_id)
-            if not others:
+            if not (others or private):
                 self._answers[question] = bytes(answer)
         else:
             answer = bytearray(kept)
@@ -156,6 +177,24 @@ class MetadataHandler:
             for topic in request.topics or ()
         ]
         call.respond(MetadataResponse(cluster_id=call.broker.cluster_id, topics=topics))
+
+
+def _with_own_operations(call: "ApiCall", response: MetadataResponse) -> MetadataResponse:
+    """Put what this client may do into an answer that says what a resource supports."""
+    topics = response.topics
+    if call.request.include_topic_authorized_operations:
+        topics = [
+            topic.replace(
+                topic_authorized_operations=NOT_ASKED
+                if topic.error_code or topic.name is None
+                else operations_bits(call, ResourceType.TOPIC, topic.name)
+            )
+            for topic in topics
+        ]
+    asked = call.request.include_cluster_authorized_operations
+    return response.replace(
+        topics=topics, cluster_authorized_operations=cluster_bits(call) if asked else NOT_ASKED
+    )
 
 
 def _names_asked(

@@ -3,13 +3,14 @@
 What ApiVersions advertises is computed from here, so a served API and an advertised one are the same thing.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from wire.apis import API_TABLE, ApiKey
 from wire.codec import decoder
 
 if TYPE_CHECKING:
+    from cluster.handlers.authorization.guards import Guard
     from cluster.handlers.call import ApiCall
     from cluster.metrics.catalogue import BrokerMetrics
     from cluster.metrics.registry import Counter, Histogram
@@ -28,6 +29,7 @@ class Route:
         max_version: The highest version served.
         begin: Starts a request synchronously, or None where `handle` is given.
         handle: Answers a request in a task of its own, or None where `begin` is given.
+        guard: Authorizes a request before it is begun; None where there is no authorizer.
         requests: Counts the requests begun, or None where nothing is counted.
         time_ms: Takes the time from a request's begin to its answer, likewise.
     """
@@ -35,6 +37,7 @@ class Route:
     __slots__ = (
         "_decoders",
         "begin",
+        "guard",
         "handle",
         "key",
         "max_version",
@@ -51,6 +54,7 @@ class Route:
         self.max_version = max_version
         self.begin = begin
         self.handle = handle
+        self.guard: Guard | None = None
         self.requests: Counter | None = None
         self.time_ms: Histogram | None = None
         self._decoders: list[Decode | None] = [None] * (max_version + 1)
@@ -86,6 +90,17 @@ class Registry:
     def route(self, key: int) -> Route | None:
         """Find what serves an API key, or None where it is not served."""
         return self._routes.get(key)
+
+    def protect(self, guards: "Mapping[ApiKey, Guard]") -> None:
+        """Have the requests of every API authorized before they are begun.
+
+        Raises:
+            ValueError: an API has no guard: its requests would pass unseen.
+        """
+        for route in self._routes.values():
+            if route.key not in guards:
+                raise ValueError(f"{route.key.name} has no guard")
+            route.guard = guards[route.key]
 
     def measure(self, metrics: "BrokerMetrics") -> None:
         """Have the requests of every API counted and timed."""

@@ -11,7 +11,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from cluster.network.byte_budget import ByteBudget
 from cluster.network.endpoints import SecurityProtocol
@@ -20,6 +20,9 @@ from cluster.network.response_slot import CLOSE, Answer, Part, ResponseSlot
 from cluster.security.principal import ANONYMOUS
 from wire.errors import RemoteProtocolError
 from wire.file_range import FileRange
+
+if TYPE_CHECKING:
+    from cluster.security.authorizer import Subject
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +53,7 @@ class Connection(ABC):
     Attributes:
         peer: ``host:port``, as log lines name it.
         principal: Who the peer is; `ANONYMOUS` until TLS or SASL says otherwise.
+        subject: What the authorizer keeps of it, once it has been asked.
         client_software_name: What ApiVersions told; empty before.
         client_software_version: Likewise.
         closed: Whether the connection has gone; answers to it go nowhere.
@@ -87,6 +91,7 @@ class Connection(ABC):
         "reads_no_more",
         "received_bytes",
         "security_protocol",
+        "subject",
         "waits_for_room",
     )
 
@@ -108,6 +113,7 @@ class Connection(ABC):
         self.listener_name = listener_name
         self.security_protocol = security_protocol
         self.principal = ANONYMOUS
+        self.subject: Subject | None = None
         self.client_software_name = ""
         self.client_software_version = ""
         self.closed = False

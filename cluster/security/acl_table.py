@@ -146,9 +146,7 @@ class AclTable:
         self, principal: str, host: str, operation: Operation, resource_type: ResourceType
     ) -> bool:
         """Whether some ALLOW of a type is not covered by a DENY: the same literal, or a prefix of it."""
-        denied_names = self._names(
-            self._literal, principal, host, operation, resource_type, Permission.DENY
-        )
+        denied_names = self._names(self._literal, principal, host, operation, resource_type, Permission.DENY)
         denied_prefixes = tuple(
             self._names(self._prefixed, principal, host, operation, resource_type, Permission.DENY)
         )

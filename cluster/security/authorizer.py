@@ -106,9 +106,7 @@ class Subject:
             self._verdicts.clear()
         self._verdicts[key] = verdict
 
-    def _audit(
-        self, level: int, result: str, key: _Question, api: str, count: int
-    ) -> None:
+    def _audit(self, level: int, result: str, key: _Question, api: str, count: int) -> None:
         if not audit_logger.isEnabledFor(level):
             return
         operation, resource_type, name = key
@@ -184,17 +182,3 @@ class Authorizer:
 def quoted(text: str) -> str:
     """Return a stranger's text for a log line: quoted, controls escaped, cut to a bounded length."""
     return json.dumps(text if len(text) <= _LOGGED_TEXT_MAX else text[:_LOGGED_TEXT_MAX] + "...")
-
-
-def parse_super_users(text: str) -> tuple[str, ...]:
-    """Read `super.users`: principals between semicolons, because distinguished names hold commas.
-
-    Raises:
-        ValueError: an entry is not `Type:name`.
-    """
-    entries = [entry.strip() for entry in text.split(";") if entry.strip()]
-    for entry in entries:
-        kind, colon, name = entry.partition(":")
-        if not colon or not kind or not name:
-            raise ValueError(f"{entry!r} is not Type:name")
-    return tuple(entries)

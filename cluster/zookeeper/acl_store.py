@@ -36,6 +36,7 @@ from cluster.zookeeper.client import (
     ConnectionLossError,
     NodeExistsError,
     NoNodeError,
+    SessionExpiredError,
     ZooKeeper,
     ZooKeeperError,
 )
@@ -71,7 +72,8 @@ class AclStore:
         self._reader = ZnodeReader(zookeeper)
         self._random = random
         self._changes = tuple(
-            ChangeNotifications(zookeeper, wall_ms, AclChangeZnode.parent(kind)) for kind in (LITERAL, PREFIXED)
+            ChangeNotifications(zookeeper, wall_ms, AclChangeZnode.parent(kind))
+            for kind in (LITERAL, PREFIXED)
         )
 
     async def mark_read(self) -> None:
@@ -169,9 +171,20 @@ class AclStore:
                 return
             await on_change(pattern)
 
-        async with trio.open_nursery(strict_exception_groups=False) as nursery:
+        expired: list[SessionExpiredError] = []
+
+        async def follow_one(changes: ChangeNotifications) -> None:
+            try:
+                await changes.follow(changed)
+            except SessionExpiredError as error:
+                expired.append(error)
+                nursery.cancel_scope.cancel()
+
+        async with trio.open_nursery() as nursery:
             for changes in self._changes:
-                nursery.start_soon(changes.follow, changed)
+                nursery.start_soon(follow_one, changes)
+        if expired:
+            raise expired[0]
 
     async def _write(self, path: str, entries: list[AclEntry], version: ZkVersion | None) -> None:
         if version is None:

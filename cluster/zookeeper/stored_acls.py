@@ -30,14 +30,22 @@ class StoredAcls:
         self._table.replace_all(await self._store.read_all())
         logger.info("loaded %d access rules", len(self._table))
 
-    async def follow(self) -> None:
-        """Apply changes until cancelled, or until the session expires: then load and call it again."""
+    async def follow(self, *, reload: bool) -> None:
+        """Apply changes until cancelled, or until the session expires: then call it again, with `reload`.
+
+        Args:
+            reload: Whether to read every rule before: those of an expired session may be out of date.
+        """
         try:
+            if reload:
+                await self.load()
             await self._store.follow(self._changed)
         except SessionExpiredError:
             logger.info("access rules stay as they are until the session is renewed")
 
-    async def create(self, bindings: Sequence[AclBinding]) -> list[ZooKeeperError | MalformedZnodeError | None]:
+    async def create(
+        self, bindings: Sequence[AclBinding]
+    ) -> list[ZooKeeperError | MalformedZnodeError | None]:
         """Store bindings, one write for each resource, and return what went wrong with each.
 
         When it returns, this broker decides by the new rules; the others follow.
@@ -72,7 +80,9 @@ class StoredAcls:
         for pattern in candidates:
             present = self._table.rules_of(pattern)
 
-            def remaining(rules: frozenset[AclRule], pattern: ResourcePattern = pattern) -> frozenset[AclRule]:
+            def remaining(
+                rules: frozenset[AclRule], pattern: ResourcePattern = pattern
+            ) -> frozenset[AclRule]:
                 return frozenset(rule for rule in rules if _first_match(filters, pattern, rule) is None)
 
             failure: ZooKeeperError | MalformedZnodeError | None = None

@@ -41,8 +41,7 @@ alter.config.policy.class.name | class | null | low | read-only
     refused: Java classes are not loaded
     A Java class that may refuse changes of configuration.
 authorizer.class.name | string | | low | read-only
-    refused: no authorizer is served
-    A Java class that decides who may do what.
+    What decides who may do what: kafka.security.authorizer.AclAuthorizer, or nothing.
 principal.builder.class | class | \
 org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder | \
 medium | read-only

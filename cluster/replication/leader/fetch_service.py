@@ -297,6 +297,8 @@ class Fetches:
         topic_partition = item.topic_partition
         if topic_partition is None:
             return failed_partition(item.partition_index, Error.UNKNOWN_TOPIC_ID)
+        if item.topic in item.session.denied:
+            return failed_partition(item.partition_index, Error.TOPIC_AUTHORIZATION_FAILED)
         try:
             partition = self._find(topic_partition)
             if item.topic_id != NO_TOPIC_ID and partition.topic_id not in (NO_TOPIC_ID, item.topic_id):

@@ -264,10 +264,15 @@ class FetchSession:
         last_fetch: When the last request came.
         created: When the session was made.
         parked: The fetch that waits, if one does.
+        denied: The topics that its client may not read: each fetch answers their partitions with the error.
+        denied_for: The client and the generation of the access rules that `denied` was decided for; None where it is
+            to be decided.
     """
 
     __slots__ = (
         "created",
+        "denied",
+        "denied_for",
         "dirty",
         "epoch",
         "is_follower",
@@ -292,6 +297,8 @@ class FetchSession:
         self.last_fetch = now
         self.created = now
         self.parked: ParkedFetch | None = None
+        self.denied: frozenset[str] = frozenset()
+        self.denied_for: tuple[object, int] | None = None
 
     @property
     def is_persistent(self) -> bool:
@@ -302,6 +309,8 @@ class FetchSession:
         """Take over the partitions that a request adds, changes and forgets; those it names become dirty."""
         by_id = self.uses_topic_ids
         items, dirty = self.items, self.dirty
+        if request.topics:
+            self.denied_for = None
         for topic in request.topics:
             topic_key = topic.topic_id if by_id else topic.topic
             for asked in topic.partitions:
@@ -335,6 +344,21 @@ class FetchSession:
         item.sent_high_watermark = NO_OFFSET if data.error_code else data.high_watermark
         item.sent_log_start = data.log_start_offset
         return news
+
+    def deny(self, topics: frozenset[str], decided_for: tuple[object, int] | None) -> None:
+        """Note the topics that the client may not read; partitions whose verdict changes are read anew.
+
+        Args:
+            topics: Their names.
+            decided_for: The client and the generation of the access rules; None if the next fetch decides anew.
+        """
+        changed = topics ^ self.denied
+        self.denied = topics
+        self.denied_for = decided_for
+        if changed:
+            for item in self.items.values():
+                if item.topic in changed:
+                    self.dirty[item] = None
 
     def close(self) -> None:
         """Leave every register."""

@@ -11,6 +11,7 @@ from cluster.configuration.topic_config import check_topic_config, read_topic_co
 from storage.log_config import LogConfig
 
 BASE = {"zookeeper.connect": "localhost:2181", "broker.id": "1"}
+ACLS = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
 
 
 def config(**values):
@@ -57,7 +58,10 @@ def test_directories_are_split():
         ({"zookeeper.connect": ""}, "zookeeper.connect: expected the ZooKeeper servers"),
         ({"process.roles": "broker"}, "process.roles=broker: expected no value"),
         ({"remote.log.storage.system.enable": "true"}, "expected false"),
-        ({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}, "no authorizer is served"),
+        ({"authorizer.class.name": "org.example.Authorizer"}, "kafka.security.authorizer.AclAuthorizer"),
+        ({**ACLS, "super.users": "alice"}, "Type:name"),
+        ({**ACLS, "authorizer.zookeeper.url": "elsewhere:2181"}, "own ZooKeeper"),
+        ({**ACLS, "allow.everyone.if.no.acl.found": "maybe"}, "true or false"),
         ({"broker.id": "2000"}, r"0 to 1000"),
         ({"broker.id": "-1", "broker.id.generation.enable": "false"}, "at least 0"),
         ({"replica.fetch.wait.max.ms": "60000"}, r"replica.lag.time.max.ms"),

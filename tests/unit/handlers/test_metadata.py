@@ -82,6 +82,7 @@ def cluster(*updates, auto_create=True):
     return SimpleNamespace(
         metadata=metadata,
         cluster_id="cluster",
+        authorizer=None,
         config=SimpleNamespace(auto_create_topics_enable=auto_create),
         auto_creation=Creation(),
         nursery=None,

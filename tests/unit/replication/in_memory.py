@@ -134,6 +134,7 @@ class FakeCall:
     def __init__(self, broker: "FakeBroker", request: Any, version: int) -> None:
         self.request = request
         self.version = version
+        self.subject = None
         self.broker = SimpleNamespace(
             replicas=broker.replicas, metadata=broker.metadata, clock=broker.clock, config=broker.config
         )

@@ -8,8 +8,8 @@ import trio.testing
 
 from cluster.statemachines.leadership import PartitionAssignment, PartitionLeadership
 from cluster.zookeeper.broker_store import BrokerStore
-from cluster.zookeeper.client import ANY_VERSION, BadVersionError, NodeExistsError, NoNodeError
 from cluster.zookeeper.change_notifications import EXPIRY_MS
+from cluster.zookeeper.client import ANY_VERSION, BadVersionError, NodeExistsError, NoNodeError
 from cluster.zookeeper.config_changes import ConfigChanges
 from cluster.zookeeper.producer_ids import ProducerIdsExhaustedError
 from cluster.zookeeper.registration import BrokerIdTakenError

@@ -1,0 +1,69 @@
+"""The settings of the authorizer, which Kafka's configuration does not know and its authorizer reads by itself."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from cluster.configuration.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cluster.configuration.broker_config import BrokerConfig
+
+AUTHORIZER_CLASSES: Final = frozenset(
+    {"kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer"}
+)
+"""Kafka's names of the authorizer that keeps its rules in ZooKeeper, which is the one that is served."""
+SUPER_USERS: Final = "super.users"
+ALLOW_WITHOUT_RULES: Final = "allow.everyone.if.no.acl.found"
+AUTHORIZER_URL: Final = "authorizer.zookeeper.url"
+_PREFIX: Final = "authorizer.zookeeper."
+
+
+class AuthorizerSettings(NamedTuple):
+    """What an authorizer is made of.
+
+    Attributes:
+        super_users: The principals that may do everything.
+        allow_without_rules: Whether a resource without rules is open to everybody.
+    """
+
+    super_users: tuple[str, ...]
+    allow_without_rules: bool
+
+
+def is_authorizer_setting(name: str) -> bool:
+    """Whether a setting is the authorizer's own."""
+    return name in (SUPER_USERS, ALLOW_WITHOUT_RULES) or name.startswith(_PREFIX)
+
+
+def authorizer_settings(config: "BrokerConfig") -> AuthorizerSettings | None:
+    """Return the settings of the authorizer that is asked for; None where there is none.
+
+    Raises:
+        ConfigError: the class is not Kafka's, a super user is not `Type:name`, or the rules would be kept in another
+            ZooKeeper than the broker's.
+    """
+    originals: Mapping[str, str] = config.originals
+    class_name = config.authorizer_class_name.strip()
+    if not class_name:
+        return None
+    if class_name not in AUTHORIZER_CLASSES:
+        raise ConfigError(
+            "authorizer.class.name", class_name, "no value, or kafka.security.authorizer.AclAuthorizer"
+        )
+    url = originals.get(AUTHORIZER_URL, "").strip()
+    if url and url != config.zookeeper_connect:
+        raise ConfigError(AUTHORIZER_URL, url, "no value: rules are kept in the broker's own ZooKeeper")
+    flag = originals.get(ALLOW_WITHOUT_RULES, "false").strip().lower()
+    if flag not in ("true", "false"):
+        raise ConfigError(ALLOW_WITHOUT_RULES, flag, "true or false")
+    return AuthorizerSettings(_super_users(originals.get(SUPER_USERS, "")), flag == "true")
+
+
+def _super_users(text: str) -> tuple[str, ...]:
+    """Read principals between semicolons: distinguished names hold commas."""
+    entries = tuple(entry.strip() for entry in text.split(";") if entry.strip())
+    for entry in entries:
+        kind, colon, name = entry.partition(":")
+        if not (colon and kind and name):
+            raise ConfigError(SUPER_USERS, entry, "principals as Type:name, between semicolons")
+    return entries

@@ -1,0 +1,1 @@
+"""What each API requires of the access rules, in front of the handlers: see `guards`."""

@@ -1,0 +1,120 @@
+"""The forms in which requests are authorized, before their handler begins them.
+
+A guard looks at a decoded request and returns whether the handler is to begin it. It may answer the request itself (all
+of it is refused), or narrow it: the handler then sees only what is permitted, and what was refused is put into its
+answer. Handlers know nothing of it, and nothing is looked up for what is refused: an answer never shows whether a
+resource exists that the client may not describe.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from cluster.security.acl import CLUSTER_NAME, OPERATIONS_OF, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from cluster.handlers.call import ApiCall
+
+Guard: TypeAlias = Callable[["ApiCall"], bool]
+"""Returns whether the handler is to begin the request; where not, the guard has answered it."""
+Refuse: TypeAlias = Callable[["ApiCall"], Any]
+"""Returns the response that refuses a whole request."""
+
+
+def open_to_all(_: "ApiCall") -> bool:
+    """Require nothing."""
+    return True
+
+
+def in_turn(*guards: Guard) -> Guard:
+    """Require what several guards do, in their order."""
+
+    def guard(call: "ApiCall") -> bool:
+        return all(each(call) for each in guards)
+
+    return guard
+
+
+def required(
+    operation: Operation, resource_type: ResourceType, name: Callable[[Any], str], refuse: Refuse
+) -> Guard:
+    """Require one operation for the whole request.
+
+    Args:
+        operation: What must be allowed.
+        resource_type: On which type of resource.
+        name: Returns the resource's name for the request.
+        refuse: Makes the response where it is not allowed.
+    """
+
+    def guard(call: "ApiCall") -> bool:
+        if call.may(operation, resource_type, name(call.request)):
+            return True
+        call.respond(refuse(call))
+        return False
+
+    return guard
+
+
+def on_cluster(operation: Operation, refuse: Refuse) -> Guard:
+    """Require one operation on the cluster for the whole request."""
+    return required(operation, ResourceType.CLUSTER, lambda _: CLUSTER_NAME, refuse)
+
+
+def each_of(
+    items: str,
+    name: Callable[[Any], str],
+    operation: Operation,
+    resource_type: ResourceType,
+    answers: str,
+    refuse: Callable[[Any], Any],
+) -> Guard:
+    """Require an operation for each item of a request, and refuse single ones.
+
+    Args:
+        items: The request's field with the items.
+        name: Returns the name of an item's resource.
+        operation: What must be allowed.
+        resource_type: On which type of resource.
+        answers: The response's field with the items' answers.
+        refuse: Makes the answer of an item that is refused.
+    """
+
+    def guard(call: "ApiCall") -> bool:
+        permitted, refused = split(call, getattr(call.request, items), name, operation, resource_type)
+        if refused:
+            narrow(call, items, permitted, answers, [refuse(item) for item in refused])
+        return True
+
+    return guard
+
+
+def split(
+    call: "ApiCall",
+    items: Sequence[Any],
+    name: Callable[[Any], str],
+    operation: Operation,
+    resource_type: ResourceType,
+) -> tuple[list[Any], list[Any]]:
+    """Return the items whose resource is permitted, and the others; each resource is asked about once."""
+    counts = Counter(name(item) for item in items)
+    verdicts = {each: call.may(operation, resource_type, each, count=count) for each, count in counts.items()}
+    permitted = [item for item in items if verdicts[name(item)]]
+    return permitted, [item for item in items if not verdicts[name(item)]]
+
+
+def narrow(
+    call: "ApiCall", items: str, permitted: Sequence[Any], answers: str, refusals: Sequence[Any]
+) -> None:
+    """Have the handler see only the permitted items, and its answer hold the refusals, too."""
+    call.request = call.request.replace(**{items: permitted})
+    call.amend(lambda response: response.replace(**{answers: [*refusals, *getattr(response, answers)]}))
+
+
+def operations_bits(call: "ApiCall", resource_type: ResourceType, name: str) -> int:
+    """Return the authorized-operations field of a resource: what this client may do with it."""
+    return sum(
+        1 << operation
+        for operation in OPERATIONS_OF[resource_type]
+        if call.may(operation, resource_type, name, quiet=True)
+    )
