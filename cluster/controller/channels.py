@@ -16,6 +16,7 @@ from typing import Final
 
 import trio
 
+from cluster.controller.merged_metadata import MergedMetadata
 from cluster.network.broker_client import BrokerChannel
 from cluster.zookeeper.znodes import BrokerRegistration
 from wire.errors import RemoteProtocolError
@@ -28,8 +29,10 @@ from wire.types import BrokerId
 logger = logging.getLogger(__name__)
 
 RETRY_BACKOFF_S: Final = 0.1
+MERGE_FROM_REQUESTS: Final = 100
+"""From how many requests on that a broker has not taken UpdateMetadata requests are merged into one."""
 MAX_QUEUED_REQUESTS: Final = 100_000
-"""Per broker. Reaching it means that a broker has been registered but deaf for hours: we give up."""
+"""Per broker. One that does not take so many is left behind: it hears nothing more until it registers again."""
 
 ControlMessage = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 
@@ -52,16 +55,38 @@ class _Channel:
     def __init__(self, registration: BrokerRegistration, connection: BrokerChannel) -> None:
         self.registration = registration
         self.connection = connection
-        self.queue: deque[ControlRequest] = deque()
+        self.queue: deque[ControlRequest | MergedMetadata] = deque()
         self.scope = trio.CancelScope()
         self.put_count = 0
         self.answered_count = 0
         self._filled = trio.Event()
+        self._merged: MergedMetadata | None = None
+        self._metadata_version = 0
+        self._is_overrun = False
 
     def put(self, request: ControlRequest) -> None:
+        """Queue a request, unless the broker has missed one: it would act on half of our decisions."""
+        if self._is_overrun:
+            return
         if len(self.queue) >= MAX_QUEUED_REQUESTS:
-            raise RuntimeError(f"broker {self.registration.broker_id} does not take its requests")
-        self.queue.append(request)
+            self._is_overrun = True
+            logger.error(
+                "broker %d is registered and has not answered %d requests: it gets no more until it registers again; "
+                "restart it",
+                self.registration.broker_id,
+                len(self.queue),
+            )
+            return
+        message = request.message
+        if isinstance(message, UpdateMetadataRequest) and len(self.queue) >= MERGE_FROM_REQUESTS:
+            self._metadata_version = request.version
+            if self._merged is not None:
+                self._merged.add(message)
+                return
+            self._merged = MergedMetadata(message)
+            self.queue.append(self._merged)
+        else:
+            self.queue.append(request)
         self.put_count += 1
         self._filled.set()
 
@@ -69,7 +94,11 @@ class _Channel:
         while not self.queue:
             self._filled = trio.Event()
             await self._filled.wait()
-        return self.queue[0]
+        first = self.queue[0]
+        if isinstance(first, MergedMetadata):
+            self._merged = None
+            first = self.queue[0] = ControlRequest(first.message(), self._metadata_version)
+        return first
 
 
 class Channels:

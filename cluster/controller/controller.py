@@ -328,6 +328,10 @@ class Controller:
             # Somebody was faster; had it gone again since, the watch would not tell.
             self._queue.put(events.ControllerChanged())
             return
+        if self._has_resigned:
+            # We began to leave while we were being elected.
+            await self._store.resign()
+            return
         logger.info("broker %d is the controller, epoch %d", self._broker_id, epoch)
         self.controller_id = self._broker_id
         if self._nursery is None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import trio
 
+from cluster.controller import channels
 from cluster.controller.controller import KraftControllerError
 from cluster.controller.gauges import register_probes
 from cluster.controller.state_changes import StateChange
@@ -283,5 +284,73 @@ def test_what_is_watched(tell: Tell) -> None:
         assert states == ["offline", "online"]
         assert changes[-1].controller_epoch == 2
         assert metrics.controller_event_time_ms.of("ControllerChanged").count > 0
+
+    tell(story)
+
+
+def test_a_broker_that_does_not_listen_costs_no_controller_its_office(tell: Tell, monkeypatch: Any) -> None:
+    monkeypatch.setattr(channels, "MERGE_FROM_REQUESTS", 5)
+    monkeypatch.setattr(channels, "MAX_QUEUED_REQUESTS", 20)
+
+    async def story(cluster: Any) -> None:
+        await cluster.create_topic("t", [[1, 2], [1, 2]])
+        deaf = cluster.brokers[2]
+        deaf.is_deaf = True
+        for number in range(40):
+            await cluster.set_isr("t", [1] if number % 2 else [1, 2], number % 3 // 2)
+        controller = cluster.controllers[0]
+        assert controller.is_active
+        assert controller.describe()["unsent_requests"]["2"] <= 7
+        deaf.is_deaf = False
+        await cluster.pass_time(0.2)
+        assert controller.describe()["unsent_requests"]["2"] == 0
+        for partition in range(2):
+            told = deaf.metadata[TopicPartition("t", partition)]
+            assert (list(told.isr), told.zk_version) == (
+                list((await cluster.state("t", partition)).isr),
+                (await cluster.state("t", partition)).zk_version,
+            )
+
+    tell(story)
+
+
+def test_a_broker_that_misses_a_request_misses_all_that_follow(tell: Tell, monkeypatch: Any) -> None:
+    monkeypatch.setattr(channels, "MAX_QUEUED_REQUESTS", 4)
+
+    async def story(cluster: Any) -> None:
+        deaf = cluster.brokers[2]
+        deaf.is_deaf = True
+        for number in range(6):
+            await cluster.create_topic(f"t{number}", [[1, 2]])
+        assert cluster.controllers[0].is_active
+        deaf.is_deaf = False
+        await cluster.pass_time(0.2)
+        await cluster.create_topic("last", [[1, 2]])
+        assert TopicPartition("last", 0) not in deaf.roles
+        cluster.ensemble.expire(deaf.zookeeper.session_id)
+        await cluster.settle()
+        await deaf.zookeeper.renew_session()
+        await cluster.register(deaf)
+        await cluster.settle()
+        assert len(deaf.roles) == 7
+
+    tell(story)
+
+
+def test_a_broker_that_leaves_while_it_is_elected_takes_no_office(tell: Tell) -> None:
+    async def story(cluster: Any) -> None:
+        leaving = await cluster.stand(1)
+        elect = leaving._store.elect
+
+        async def elect_and_leave(now: Any) -> Any:
+            epoch = await elect(now)
+            await leaving.resign()
+            return epoch
+
+        leaving._store.elect = elect_and_leave
+        staying = await cluster.stand(2)
+        await cluster.kill_broker(0)
+        assert not leaving.is_active
+        assert staying.is_active
 
     tell(story)

@@ -1,0 +1,43 @@
+"""UpdateMetadata requests that wait for a broker which does not take them, as one request."""
+
+from wire.messages.update_metadata import (
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
+from wire.types import TopicId
+
+
+class MergedMetadata:
+    """The last state of each partition, and the last list of brokers: no larger than the cluster."""
+
+    def __init__(self, message: UpdateMetadataRequest) -> None:
+        self._latest = message
+        self._topics: dict[str, tuple[TopicId, dict[int, UpdateMetadataPartitionState]]] = {}
+        self.add(message)
+
+    def add(self, message: UpdateMetadataRequest) -> None:
+        """Take in what was announced after all that is here."""
+        self._latest = message
+        for topic in message.topic_states:
+            topic_id, states = self._topics.get(topic.topic_name, (topic.topic_id, {}))
+            if topic_id != topic.topic_id:
+                states = {}  # of a topic of this name that was deleted
+            states.update({state.partition_index: state for state in topic.partition_states})
+            self._topics[topic.topic_name] = topic.topic_id, states
+
+    def message(self) -> UpdateMetadataRequest:
+        """Return all of it as one request."""
+        latest = self._latest
+        return UpdateMetadataRequest(
+            controller_id=latest.controller_id,
+            controller_epoch=latest.controller_epoch,
+            broker_epoch=latest.broker_epoch,
+            live_brokers=latest.live_brokers,
+            topic_states=[
+                UpdateMetadataTopicState(
+                    topic_name=name, topic_id=topic_id, partition_states=list(states.values())
+                )
+                for name, (topic_id, states) in self._topics.items()
+            ],
+        )
