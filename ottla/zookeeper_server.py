@@ -24,6 +24,8 @@ from pipeline.java_runtime import JavaMissingError, find_java
 from pipeline.user_cache import user_cache
 
 MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+JUTE_MAXBUFFER: Final = 4_194_304
+"""The largest request that the server takes: a topic of many partitions is one znode."""
 JARS: Final = ("zookeeper-[0-9]*", "zookeeper-jute-*", "slf4j-api-*", "metrics-core-[0-9]*", "snappy-java-*")
 START_TIMEOUT_S: Final = 30.0
 STOP_TIMEOUT_S: Final = 10.0
@@ -95,7 +97,7 @@ class ZooKeeperServer:
             *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xms16m", "-Xmx128m", "-Xshare:auto"),
             *_class_archive(java, jars),
             "-Dzookeeper.admin.enableServer=false",
-            "-Djute.maxbuffer=4194304",
+            f"-Djute.maxbuffer={JUTE_MAXBUFFER}",
             *("-cp", os.pathsep.join(map(str, jars)), MAIN_CLASS, str(config)),
         ]
         with (directory / "zookeeper.out").open("ab") as output:

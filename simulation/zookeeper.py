@@ -39,6 +39,7 @@ from cluster.zookeeper.client import (
 )
 from cluster.zookeeper.parents import create_parents
 from cluster.zookeeper.session_closer import SessionKey
+from cluster.zookeeper.write_sizes import check_write_size
 from simulation.zookeeper_ensemble import FakeEnsemble
 from simulation.zookeeper_tree import Change
 from wire.types import MonotonicSeconds, ZkVersion
@@ -329,7 +330,12 @@ class FakeZooKeeper:
         if watch is not None:
             self._watches.setdefault((children, path), []).append(watch)
 
+    @property
+    def write_bytes_max(self) -> int:
+        return self._ensemble.write_bytes_max
+
     def _transact(self, operations: Sequence[Operation]) -> MultiResult:
+        check_write_size(operations, self.write_bytes_max)
         return self._ensemble.write(operations, self._session_id)
 
     async def _read(self, answer: Callable[[], _Answer]) -> _Answer:

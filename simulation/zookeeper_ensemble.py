@@ -6,6 +6,7 @@ from typing import Protocol
 import trio
 
 from cluster.zookeeper.client import MultiResult, Operation
+from cluster.zookeeper.write_sizes import DEFAULT_WRITE_BYTES_MAX
 from simulation.zookeeper_tree import Change, ZooKeeperTree
 
 
@@ -51,6 +52,7 @@ class FakeEnsemble:
         wall_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         self.tree = ZooKeeperTree()
+        self.write_bytes_max = DEFAULT_WRITE_BYTES_MAX
         self.delay = delay
         self.wall_ms = wall_ms
         self.on_write: Callable[[Sequence[Operation]], None] | None = None

@@ -85,6 +85,7 @@ def real_environment() -> Environment:
             clock.monotonic,
             connect_timeout_s=config.zookeeper_connection_timeout_ms / 1000,
             boottime=clock.boottime,
+            write_bytes_max=config.ottla_zookeeper_write_bytes_max,
         )
 
     return Environment(

@@ -139,3 +139,4 @@ class ServedValues:
     ottla_management_socket: str | None
     ottla_metrics_port: int
     ottla_session_reattach: bool
+    ottla_zookeeper_write_bytes_max: int

@@ -28,7 +28,7 @@ from cluster.statemachines.leadership import PartitionAssignment
 from cluster.statemachines.partition import PartitionState
 from cluster.statemachines.replica import ReplicaState
 from cluster.statemachines.topic_deletion import Replica
-from cluster.zookeeper.client import BadVersionError
+from cluster.zookeeper.client import BadVersionError, OversizedWriteError
 from cluster.zookeeper.znodes import TopicAssignment
 from wire.errors import ApiError, Error
 from wire.types import BrokerId, TopicPartition
@@ -168,7 +168,10 @@ async def _begin(term: Term, moves: Moves) -> dict[TopicPartition, ApiError | No
         )
         del begun[partition]
     before = {partition: context.assignment(partition) for partition in begun}
-    await _store(term, {tp: planned for tp, planned in begun.items() if planned != before[tp]})
+    changed = {partition: planned for partition, planned in begun.items() if planned != before[partition]}
+    for partition, error in (await _store(term, changed)).items():
+        outcomes[partition] = ApiError(Error.INVALID_REQUEST, str(error))
+        del begun[partition]
     unneeded = []
     for partition, planned in begun.items():
         context.assign(partition, planned)
@@ -204,8 +207,13 @@ async def _losing_all_in_sync(term: Term, moves: Moves) -> tuple[set[TopicPartit
     return allowed, losing - allowed
 
 
-async def _store(term: Term, moves: Moves) -> None:
-    """Write assignments, one write a topic; whatever else its znode holds stays."""
+async def _store(term: Term, moves: Moves) -> dict[TopicPartition, OversizedWriteError]:
+    """Write assignments, one write a topic; whatever else its znode holds stays.
+
+    Returns:
+        The partitions that were not written, as their topic has so many that its znode would not hold the moves.
+    """
+    unwritten: dict[TopicPartition, OversizedWriteError] = {}
     by_topic: dict[str, dict[int, PartitionAssignment]] = {}
     for partition, assignment in moves.items():
         by_topic.setdefault(partition.topic, {})[partition.partition] = assignment
@@ -221,7 +229,10 @@ async def _store(term: Term, moves: Moves) -> None:
                 await term.store.set_topic_assignment(topic, merged, version)
             except BadVersionError:
                 continue
+            except OversizedWriteError as error:
+                unwritten |= {TopicPartition(topic, partition): error for partition in changed}
             break
+    return unwritten
 
 
 async def _proceed(term: Term, partitions: Sequence[TopicPartition]) -> None:

@@ -25,6 +25,8 @@ from wire.types import BrokerId, TopicId
 
 logger = logging.getLogger(__name__)
 
+_PARTITION_BYTES_MIN: Final = len('"10000":[1],')
+"""What a partition takes of its topic's znode, where there are so many that it matters."""
 UNSET: Final = -1
 """In place of a number of partitions or replicas: the broker's default."""
 MAX_NAME_LENGTH: Final = 249
@@ -199,15 +201,28 @@ class TopicAdmin:
             )
 
     async def _assign(self, partition_count: int, replication_factor: int) -> Replicas:
+        if partition_count == UNSET:
+            partition_count = self._defaults.num_partitions
+        if replication_factor == UNSET:
+            replication_factor = self._defaults.default_replication_factor
+        self._check_partition_count(partition_count)
         brokers = await self._live_brokers()
         start, shift = random_placement(max(1, len(brokers)), self._random)
-        return assign_replicas(
-            brokers,
-            self._defaults.num_partitions if partition_count == UNSET else partition_count,
-            self._defaults.default_replication_factor if replication_factor == UNSET else replication_factor,
-            start=start,
-            shift=shift,
-        )
+        return assign_replicas(brokers, partition_count, replication_factor, start=start, shift=shift)
+
+    def _check_partition_count(self, count: int) -> None:
+        """Refuse more partitions than a znode holds before time is spent on where they go.
+
+        Raises:
+            ApiError: INVALID_PARTITIONS.
+        """
+        most = self._store.zookeeper.write_bytes_max // _PARTITION_BYTES_MIN
+        if count > most:
+            raise ApiError(
+                Error.INVALID_PARTITIONS,
+                f"{count} partitions do not fit into the znode of a topic, which holds {most} at the most "
+                "(ottla.zookeeper.write.bytes.max)",
+            )
 
     async def _write(self, name: str, created: CreatedTopic) -> None:
         assignment = TopicAssignment(
@@ -246,6 +261,7 @@ class TopicAdmin:
         if topic.assignments is not None:
             lists = [tuple(BrokerId(b) for b in a.broker_ids) for a in topic.assignments]
             return _named_partitions(lists, count, topic.count - count, len(first.replicas), brokers)
+        self._check_partition_count(topic.count)
         # It goes on where the topic's first leader stands in the ring.
         ids = [broker.broker_id for broker in brokers]
         start = next((index for index, broker in enumerate(ids) if broker >= first.replicas[0]), 0)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from cluster.configuration.errors import ConfigError
 from cluster.network.broker_client import ConnectionFailedError
-from cluster.zookeeper.client import ZooKeeperError
+from cluster.zookeeper.client import OversizedWriteError, ZooKeeperError
 from storage.errors import LogError
 from wire.errors import ApiError, Error
 
@@ -47,6 +47,8 @@ def failure_of(exception: BaseException) -> Failure:
             return Failure(Error.INVALID_CONFIG, str(exception))
         case ConnectionFailedError():
             return Failure(Error.NETWORK_EXCEPTION, str(exception) or None)
+        case OversizedWriteError():
+            return Failure(Error.INVALID_REQUEST, str(exception))
         case ZooKeeperError():
             # The client may ask again: by then the session is back, or this broker is known to be gone.
             return Failure(Error.COORDINATOR_NOT_AVAILABLE, str(exception) or None)

@@ -4,6 +4,7 @@ For topics, brokers, and the levels of this broker's loggers. Lists can be appen
 starting from the default where nothing is stored.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -108,9 +109,9 @@ def changed(
                 result.pop(name, None)
             case operation:
                 elements = _elements(_list_setting(name, of_topic=of_topic), result.get(name))
-                given = [element.strip() for element in value.split(",") if element.strip()]
+                given = dict.fromkeys(element.strip() for element in value.split(",") if element.strip())
                 if operation == _Operation.APPEND:
-                    elements += [element for element in given if element not in elements]
+                    elements = list(dict.fromkeys(elements) | given)
                 else:
                     elements = [element for element in elements if element not in given]
                 result[name] = ",".join(elements)
@@ -135,8 +136,7 @@ def _list_setting(name: str, *, of_topic: bool) -> Setting:
 
 
 def _check_changes(changes: Sequence[AlterableConfig]) -> None:
-    names = [change.name for change in changes]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(change.name for change in changes).items() if count > 1)
     if twice:
         raise ApiError(Error.INVALID_REQUEST, f"changed more than once: {', '.join(twice)}")
     operations = [operation.value for operation in _Operation]

@@ -6,6 +6,7 @@ version.
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from cluster.statemachines.leadership import PartitionLeadership
 from cluster.zookeeper.client import (
@@ -44,6 +45,9 @@ from cluster.zookeeper.znodes import (
 from wire.types import BrokerEpoch, BrokerId, Offset, TopicPartition, ZkVersion
 
 logger = logging.getLogger(__name__)
+
+_PARTITIONS_PER_NOTIFICATION: Final = 2000
+"""Of one ISR change notification: with the longest names a little more than half a megabyte."""
 
 
 class BrokerStore(ZnodeReader):
@@ -137,8 +141,11 @@ class BrokerStore(ZnodeReader):
                     raise BadVersionError(f"{partition} is at version {stat.version}") from None
 
     async def propagate_isr_changes(self, partitions: Iterable[TopicPartition]) -> None:
-        """Tell the controller whose ISRs we wrote."""
-        await self._notify(IsrChangeZnode.PREFIX, IsrChangeZnode.encode(partitions))
+        """Tell the controller whose ISRs we wrote, in notifications that ZooKeeper takes however many they are."""
+        ordered = sorted(partitions)
+        for start in range(0, len(ordered), _PARTITIONS_PER_NOTIFICATION):
+            part = ordered[start : start + _PARTITIONS_PER_NOTIFICATION]
+            await self._notify(IsrChangeZnode.PREFIX, IsrChangeZnode.encode(part))
 
     async def propagate_log_dir_event(self, broker_id: BrokerId) -> None:
         """Tell the controller that one of our log directories failed."""

@@ -60,6 +60,10 @@ class NoAuthError(ZooKeeperError):
     """The node's ACL does not let this session do that, or the session's credentials were refused."""
 
 
+class OversizedWriteError(ZooKeeperError):
+    """The write is larger than what ZooKeeper takes: it was not sent."""
+
+
 class RolledBackError(ZooKeeperError):
     """An operation of a `multi` was not done because another one of it failed."""
 
@@ -228,6 +232,11 @@ class ZooKeeper(Protocol):
     @property
     def last_zxid(self) -> int:
         """The newest transaction of the ensemble that an answer in this session has shown; 0 before the first."""
+        ...
+
+    @property
+    def write_bytes_max(self) -> int:
+        """How large a write may be; a larger one raises `OversizedWriteError` and is not sent."""
         ...
 
     def session_is_live(self, now: MonotonicSeconds) -> bool:

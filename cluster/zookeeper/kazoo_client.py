@@ -24,6 +24,7 @@ from kazoo.protocol.states import EventType, KazooState, WatchedEvent, ZnodeStat
 
 from cluster.zookeeper.client import (
     ConnectionLossError,
+    Create,
     MultiResult,
     NoAuthError,
     NoNodeError,
@@ -31,6 +32,7 @@ from cluster.zookeeper.client import (
     SessionEvent,
     SessionExpiredError,
     SessionListener,
+    SetData,
     Stat,
     Watcher,
     WatchEvent,
@@ -44,6 +46,7 @@ from cluster.zookeeper.kazoo_session import KazooSession, convert_results, conve
 from cluster.zookeeper.parents import create_parents
 from cluster.zookeeper.session_closer import SessionKey
 from cluster.zookeeper.session_liveness import SessionLiveness
+from cluster.zookeeper.write_sizes import DEFAULT_WRITE_BYTES_MAX, check_write_size
 from wire.types import MonotonicSeconds, ZkVersion
 
 logger = logging.getLogger(__name__)
@@ -73,6 +76,7 @@ class KazooZooKeeper:
         *,
         connect_timeout_s: float = 18.0,
         boottime: Callable[[], float] | None = None,
+        write_bytes_max: int = DEFAULT_WRITE_BYTES_MAX,
     ) -> None:
         """Prepare a session; `run` connects it.
 
@@ -82,6 +86,7 @@ class KazooZooKeeper:
             monotonic: The clock that `session_is_live` is asked by.
             connect_timeout_s: How long `run` waits for the first connection.
             boottime: A clock that goes on while the machine is suspended, where there is one.
+            write_bytes_max: The largest write that the servers take.
         """
         self._hosts = hosts
         self._monotonic = monotonic
@@ -89,6 +94,7 @@ class KazooZooKeeper:
         self._bridge = KazooBridge()
         self._session = KazooSession(hosts, session_timeout_s, self._on_state)
         self._liveness = SessionLiveness(session_timeout_s, boottime)
+        self._write_bytes_max = write_bytes_max
         self._listeners: list[SessionListener] = []
         self._session_id = 0
         self._session_password = b""
@@ -109,6 +115,10 @@ class KazooZooKeeper:
     @property
     def session_timeout_s(self) -> float:
         return self._liveness.timeout_s
+
+    @property
+    def write_bytes_max(self) -> int:
+        return self._write_bytes_max
 
     @property
     def session_key(self) -> SessionKey:
@@ -219,6 +229,8 @@ class KazooZooKeeper:
         sequence: bool = False,
         make_parents: bool = False,
     ) -> str:
+        self._check_size([Create(path, data)])
+
         def submit() -> Completion:
             completion: Completion = self._session.client.create_async(
                 path, data, ephemeral=ephemeral, sequence=sequence
@@ -237,6 +249,7 @@ class KazooZooKeeper:
     async def create_with_stat(
         self, path: str, data: bytes | None = None, *, ephemeral: bool = False, sequence: bool = False
     ) -> tuple[str, Stat]:
+        self._check_size([Create(path, data)])
         created, stat = await self._bridge.call(
             lambda: self._session.client.create_async(
                 path, data, ephemeral=ephemeral, sequence=sequence, include_data=True
@@ -245,6 +258,7 @@ class KazooZooKeeper:
         return created, convert_stat(stat)
 
     async def set(self, path: str, data: bytes, expected_version: ZkVersion) -> Stat:
+        self._check_size([SetData(path, data, expected_version)])
         return convert_stat(
             await self._bridge.call(lambda: self._session.client.set_async(path, data, expected_version))
         )
@@ -253,16 +267,23 @@ class KazooZooKeeper:
         await self._bridge.call(lambda: self._session.client.delete_async(path, expected_version))
 
     async def multi(self, operations: Sequence[Operation]) -> MultiResult:
+        self._check_size(operations)
         return convert_results(await self._bridge.call(lambda: self._session.multi(operations)))
 
     async def multi_many(
         self, transactions: Sequence[Sequence[Operation]]
     ) -> list[MultiResult | ConnectionLossError]:
+        for operations in transactions:
+            self._check_size(operations)
+
         def submit(index: int) -> Completion:
             return self._session.multi(transactions[index])
 
         answers = await self._bridge.call_many(submit, len(transactions), repeat_lost=False)
         return [_transaction_result(answer) for answer in answers]
+
+    def _check_size(self, operations: Sequence[Operation]) -> None:
+        check_write_size(operations, self._write_bytes_max)
 
     def _watch(self, path: str, watch: Watcher | None) -> Callable[[WatchedEvent], None] | None:
         """Wrap a watch for kazoo, whose thread only posts what it is told."""

@@ -22,6 +22,7 @@ from cluster.zookeeper.client import (
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
+    OversizedWriteError,
     RolledBackError,
     SessionEvent,
     SessionExpiredError,
@@ -300,6 +301,29 @@ async def check_a_write_under_way_has_an_unknown_outcome(site: Site) -> None:
 
 
 @check
+async def check_a_write_that_is_too_large_is_not_sent(site: Site) -> None:
+    async with site.connect() as zookeeper:
+        most = zookeeper.write_bytes_max
+        assert most == 1_048_575
+        largest = bytes(most - 100 - len("/large"))
+        await zookeeper.create("/large", largest)
+        await zookeeper.set("/large", largest, ANY_VERSION)
+        assert (await zookeeper.multi([SetData("/large", largest, ANY_VERSION)])).ok
+        session_id = zookeeper.session_id
+        with pytest.raises(OversizedWriteError, match="/large"):
+            await zookeeper.create("/large-2", bytes(most))
+        with pytest.raises(OversizedWriteError, match="/large"):
+            await zookeeper.create_with_stat("/large-2", bytes(most))
+        with pytest.raises(OversizedWriteError, match="/large"):
+            await zookeeper.set("/large", bytes(most), ANY_VERSION)
+        half = [SetData("/large", bytes(most // 2), ANY_VERSION)] * 2
+        for writing in (zookeeper.multi(half), zookeeper.multi_many([half])):
+            with pytest.raises(OversizedWriteError, match="/large"):
+                await writing
+        assert await zookeeper.exists("/large-2") is None
+        assert zookeeper.session_id == session_id
+
+
 async def check_an_expired_session_is_shut_until_renewed(site: Site) -> None:
     async with site.connect() as zk, site.connect() as other:
         events, gone = Recorder(), Recorder()

@@ -21,4 +21,8 @@ ottla.metrics.port | int | -1 | low | read-only
 ottla.session.reattach | boolean | true | low | read-only
     Whether a broker that is started again after a crash closes the ZooKeeper session of its former life
     instead of waiting for it to expire.
+ottla.zookeeper.write.bytes.max | int | 1048575 | low | read-only
+    valid: 1024..
+    The largest write that the ZooKeeper servers take: their `jute.maxbuffer`, of which this is the default. A topic
+    with too many partitions, or a setting with too long a value, is refused before it is sent.
 """

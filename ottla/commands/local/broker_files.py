@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ottla.commands.local.cluster_directory import BrokerRecord
+from ottla.zookeeper_server import JUTE_MAXBUFFER
 
 SESSION_TIMEOUT_MS: Final = 6_000
 """How long after a lost host its leaders move. A killed process does not wait for it: see the guardian."""
@@ -29,6 +30,7 @@ def broker_properties(
         # As the file that Kafka ships for a first try has it: a group's first member does not wait for others.
         "group.initial.rebalance.delay.ms": "0",
         "ottla.management.socket": str(broker.management_socket),
+        "ottla.zookeeper.write.bytes.max": str(JUTE_MAXBUFFER),
     }
     return properties | dict(overrides)
 

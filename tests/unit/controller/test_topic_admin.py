@@ -8,6 +8,7 @@ import pytest
 
 from cluster.controller.topic_admin import TopicAdmin, check_topic_name
 from cluster.statemachines.leadership import PartitionAssignment
+from cluster.zookeeper.client import OversizedWriteError
 from cluster.zookeeper.znodes import TopicAssignment
 from wire.errors import ApiError, Error
 from wire.messages.create_partitions import CreatePartitionsAssignment, CreatePartitionsTopic
@@ -204,3 +205,44 @@ def test_two_that_add_at_once(tell: Tell) -> None:
         assert list(added) == [2]
 
     tell(story)
+
+
+@pytest.mark.parametrize("count", [100_000, 2_000_000_000, 2**31 - 1])
+def test_more_partitions_than_a_znode_holds(tell: Tell, count: int) -> None:
+    async def story(cluster: Any) -> None:
+        admin = admin_of(cluster)
+        with pytest.raises(ApiError) as refused:
+            await admin.create_topic(wanted("t", count, 1))
+        assert refused.value.error is Error.INVALID_PARTITIONS
+        await admin.create_topic(wanted("t", 1, 1))
+        with pytest.raises(ApiError) as refused:
+            await admin.create_partitions(more("t", count))
+        assert refused.value.error is Error.INVALID_PARTITIONS
+
+    tell(story)
+
+
+def test_what_a_znode_does_not_hold_is_not_written(tell: Tell) -> None:
+    async def story(cluster: Any) -> None:
+        admin = admin_of(cluster)
+        cluster.ensemble.write_bytes_max = 60_000
+        for config in ({}, {"comment": "x" * 60_000}):
+            with pytest.raises(OversizedWriteError):
+                await admin.create_topic(wanted("t", 1 if config else 4_500, 3, **config))
+        await admin.create_topic(wanted("t", 3_000, 3))
+        await cluster.settle()
+        # Moving them takes more room than they do; the controller lives, and so do the moves of other topics.
+        await admin.create_topic(wanted("u", assignments=[(0, [0])]))
+        await cluster.settle()
+        moves = {TopicPartition("t", p): [BrokerId(3)] for p in range(3_000)}
+        moves[TopicPartition("u", 0)] = [BrokerId(3)]
+        outcomes = await cluster.controllers[0].alter_partition_reassignments(moves)
+        assert {str(error and error.error.name) for error in outcomes.values()} == {"INVALID_REQUEST", "None"}
+        assert outcomes[TopicPartition("u", 0)] is None
+        await cluster.settle()
+        assert cluster.controllers[0].is_active
+        assert set(await cluster.controllers[0].list_partition_reassignments(None)) == {
+            TopicPartition("u", 0)
+        }
+
+    tell(story, 4)

@@ -283,3 +283,28 @@ def test_changes_are_taken_over_while_the_broker_runs():
             await trio.testing.wait_all_tasks_blocked()
             assert unclean == [None, "t"]
             nursery.cancel_scope.cancel()
+
+
+def test_many_changes_are_looked_through_once(monkeypatch):
+    compared = 0
+
+    class Name(str):
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+    changes = [
+        incremental_messages.AlterableConfig(name=Name(f"k{number}"), value="1", config_operation=SET)
+        for number in range(2000)
+    ]
+    incremental_alter_configs._check_changes(changes)
+    assert compared < 10_000
+    added = ",".join(f"e{number}" for number in range(5))
+    change = incremental_messages.AlterableConfig(
+        name="cleanup.policy", value=f"{added},e1,compact", config_operation=APPEND
+    )
+    changed = incremental_alter_configs.changed({"cleanup.policy": "compact"}, [change], of_topic=True)
+    assert changed == {"cleanup.policy": f"compact,{added}"}

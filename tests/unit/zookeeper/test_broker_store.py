@@ -314,3 +314,20 @@ def test_a_migration_is_noticed() -> None:
         assert await site.store.migration_was_begun()
 
     run(main)
+
+
+def test_many_isr_changes_are_several_notifications() -> None:
+    async def main() -> None:
+        ensemble = FakeEnsemble()
+        zookeeper = FakeZooKeeper(ensemble)
+        zookeeper.connect()
+        await zookeeper.renew_session()
+        store = BrokerStore(zookeeper)
+        await store.create_persistent_paths()
+        partitions = {TopicPartition("t" * 249, number) for number in range(10_000)}
+        await store.propagate_isr_changes(partitions)
+        names = await zookeeper.children(IsrChangeZnode.PARENT)
+        read = [IsrChangeZnode.decode((await zookeeper.get(IsrChangeZnode.path(name)))[0]) for name in names]
+        assert frozenset().union(*read) == partitions
+
+    trio.run(main)
