@@ -113,6 +113,8 @@ class LogAppender:
                 f"{size} bytes exceed the maximum segment size of {segments.config.segment_bytes}"
             )
         last_offset, max_timestamp = batch.last_offset, batch.max_timestamp
+        if self._flusher.unsettled:
+            self._flusher.settle()
         try:
             segment = self._segment_for(size, end, last_offset, max_timestamp, now)
             position = segment.size
@@ -188,6 +190,8 @@ class LogAppender:
         first_offset = batches[0][1].base_offset
         max_timestamp = max(header.max_timestamp for _, header in batches)
         view = memoryview(records)
+        if self._flusher.unsettled:
+            self._flusher.settle()
         try:
             start = 0
             while start < len(batches):

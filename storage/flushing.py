@@ -14,9 +14,18 @@ class LogFlusher:
     Attributes:
         recovery_point: what is below it is known to be on disk.
         last_flush: when a flush last ended, or the log was opened.
+        unsettled: whether the log's end was cut off and a crash may undo that: `settle` has to come before an append.
     """
 
-    __slots__ = ("_files", "_lock", "_name_unsynced", "_removals", "last_flush", "recovery_point")
+    __slots__ = (
+        "_files",
+        "_lock",
+        "_name_unsynced",
+        "_removals",
+        "last_flush",
+        "recovery_point",
+        "unsettled",
+    )
 
     def __init__(self, files: LogFiles) -> None:
         self._files = files
@@ -24,6 +33,7 @@ class LogFlusher:
         self._removals = 0  # of segments: a flush that a removal overtakes may find no files
         self._name_unsynced = False  # whether the log's directory was renamed since its parent was synced
         self.recovery_point = Offset(0)
+        self.unsettled = False
         self.last_flush: MonotonicSeconds = files.log_directory.clock.monotonic()
 
     @contextmanager
@@ -34,15 +44,38 @@ class LogFlusher:
             yield
 
     def lower_recovery_point(self, offset: Offset) -> None:
-        """Take the recovery point back, on disk too, before what is beyond it is cut off; within `removing`.
+        """Take the recovery point back, before what is beyond it is cut off; within `removing`. `settle` has to follow.
 
         What is written there anew must not pass for flushed.
-
-        Raises:
-            OSError: the disk failed.
         """
+        self.unsettled = True
         self.recovery_point = min(self.recovery_point, offset)
         self._files.log_directory.lower_recovery_point(self._files.topic_partition, offset)
+
+    def settle(self) -> None:
+        """Make a cut survive power loss, so that the log may be appended to; may run in a thread.
+
+        New records take the place of those that were cut. Where a crash lost the new ones and kept what follows them,
+        or the old recovery point, the old ones would stand in their place.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        files = self._files
+        with self._lock:
+            removals, active = self._removals, files.segments.active
+        try:
+            active.sync(with_indexes=False)
+            files.log_directory.write_lowered()
+        except FileNotFoundError as error:
+            if removals != self._removals:
+                return
+            raise files.failed(error, "settling a truncation") from error
+        except OSError as error:
+            raise files.failed(error, "settling a truncation") from error
+        with self._lock:
+            if removals == self._removals:
+                self.unsettled = False
 
     def rename(self, name: str) -> None:
         """Rename the log's directory within its log directory. The name survives power loss after the next `flush`.
@@ -122,6 +155,8 @@ class LogFlusher:
             StorageError: the disk failed.
         """
         segments = self._files.segments
+        if self.unsettled:
+            self.settle()
         try:
             if segments.active.seal():
                 segments.active.sync(with_indexes=True)

@@ -311,6 +311,11 @@ class Log:
 
     # Cutting
 
+    def settle(self) -> None:
+        """Make a truncation survive power loss, as `LogFlusher` does, before an append would; may run in a thread."""
+        if self.flusher.unsettled:
+            self.flusher.settle()
+
     def truncate_suffix(self, to: Offset) -> bool:
         """Cut off every record at or above an offset, as `Truncation` does; return whether there was any."""
         return self._truncation.truncate_suffix(to)

@@ -1,6 +1,7 @@
 """The checkpoints of a broker's logs: recovery points, log starts and high watermarks, by log directory."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from storage.log_directory import LogDirectory
 from storage.log_table import LogTable
@@ -21,11 +22,12 @@ class LogCheckpoints:
         """
         for log_directory in self._table.online:
             try:
-                log_directory.write_recovery_points(
-                    {log.topic_partition: log.recovery_point for log in self._table.all_in(log_directory)}
-                )
+                log_directory.write_recovery_points(partial(self._recovery_points, log_directory))
             except OSError as error:
                 raise log_directory.fail(error, "checkpointing recovery points") from error
+
+    def _recovery_points(self, log_directory: LogDirectory) -> dict[TopicPartition, Offset]:
+        return {log.topic_partition: log.recovery_point for log in self._table.all_in(log_directory)}
 
     def write_log_starts(self) -> None:
         """Write down where logs start that start inside a segment.
@@ -53,9 +55,7 @@ class LogCheckpoints:
             StorageError: the disk failed.
         """
         try:
-            log_directory.write_recovery_points(
-                {log.topic_partition: log.recovery_point for log in self._table.all_in(log_directory)}
-            )
+            log_directory.write_recovery_points(partial(self._recovery_points, log_directory))
             log_directory.log_starts.write(self._log_starts(log_directory))
         except OSError as error:
             raise log_directory.fail(error, "checkpointing") from error

@@ -35,9 +35,12 @@ class LogDirectory:
     """
 
     __slots__ = (
+        "_checkpointing",
         "_lock",
+        "_lowered",
         "_removals",
         "_removals_lock",
+        "_writing_points",
         "checkpointed",
         "cleaned",
         "cleaner_offsets",
@@ -64,6 +67,9 @@ class LogDirectory:
         self.cleaner_offsets = OffsetCheckpoint(disk, f"{path}/{names.CLEANER_OFFSETS}")
         self.high_watermarks = OffsetCheckpoint(disk, f"{path}/{names.HIGH_WATERMARKS}")
         self._lock: DirectoryLock | None = None
+        self._checkpointing = threading.Lock()
+        self._writing_points = False
+        self._lowered: dict[TopicPartition, Offset] = {}
         self._removals: list[tuple[MonotonicSeconds, str]] = []
         self._removals_lock = threading.Lock()
 
@@ -118,28 +124,48 @@ class LogDirectory:
         if self.failure is not None:
             raise StorageError(f"the log directory {self.path} is offline since: {self.failure}")
 
-    def write_recovery_points(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """Checkpoint the recovery points of all logs here.
+    def write_recovery_points(self, take: Callable[[], Mapping[TopicPartition, Offset]]) -> None:
+        """Checkpoint the recovery points of all logs here; may run in a thread.
+
+        Args:
+            take: gives them, as they are when it is this writer's turn.
 
         Raises:
             OSError: the disk failed.
         """
-        self.recovery_points.write(offsets)
-        self.checkpointed = dict(offsets)
+        with self._checkpointing:
+            lowered = dict(self._lowered)
+            self._writing_points = True
+            try:
+                offsets = dict(take())
+                self.recovery_points.write(offsets)
+                self.checkpointed = offsets
+            finally:
+                self._writing_points = False
+            for partition, offset in lowered.items():
+                if self._lowered.get(partition) == offset:
+                    del self._lowered[partition]
 
     def lower_recovery_point(self, partition: TopicPartition, offset: Offset) -> None:
-        """Take a checkpointed recovery point back, before what is beyond it is cut off and written anew.
+        """Note that a checkpointed recovery point is too high, since what is beyond an offset is cut off.
 
-        Else a crash would leave a checkpoint that vouches for bytes that were never synced.
-
-        Raises:
-            OSError: the disk failed.
+        `write_lowered` has to follow before anything is written there anew: else a crash would leave a checkpoint that
+        vouches for bytes that were never synced.
         """
-        if self.checkpointed.get(partition, offset) > offset:
-            self.write_recovery_points({**self.checkpointed, partition: offset})
+        if self._writing_points or self.checkpointed.get(partition, offset) > offset:
+            self._lowered[partition] = min(offset, self._lowered.get(partition, offset))
         if self.cleaned.get(partition, offset) > offset:
             # In memory only: one that is too high after a crash leaves old records in the log, and harms nothing.
             self.cleaned[partition] = offset
+
+    def write_lowered(self) -> None:
+        """Checkpoint the recovery points that were lowered, all in one go; may run in a thread.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        if self._lowered:
+            self.write_recovery_points(lambda: {**self.checkpointed, **self._lowered})
 
     def write_cleaned(self) -> None:
         """Checkpoint up to where compacted logs are clean; may run in a thread.

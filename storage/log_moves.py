@@ -68,6 +68,7 @@ class LogMoves:
         )
         try:
             log_directory.lower_recovery_point(partition, Offset(0))
+            log_directory.write_lowered()
             self._disk.make_directory(path)
             if current.topic_id != NO_TOPIC_ID:
                 write_topic_id(self._disk, path, current.topic_id)

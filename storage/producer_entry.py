@@ -33,12 +33,16 @@ class BatchMetadata(NamedTuple):
 
 
 class ProducerEntry:
-    """The state of one producer in one partition. `batches` holds the newest last, and at most five."""
+    """The state of one producer in one partition. `batches` holds the newest last, and at most five.
+
+    `is_whole` says that they are all batches that the producer has written here since it became known.
+    """
 
     __slots__ = (
         "batches",
         "coordinator_epoch",
         "epoch",
+        "is_whole",
         "last_timestamp",
         "producer_id",
         "transaction_first_offset",
@@ -58,6 +62,7 @@ class ProducerEntry:
         self.last_timestamp = last_timestamp
         self.transaction_first_offset = transaction_first_offset
         self.batches: list[BatchMetadata] = []
+        self.is_whole = False
 
     @property
     def last_sequence(self) -> int:
@@ -83,12 +88,25 @@ class ProducerEntry:
     def add(self, epoch: ProducerEpoch, batch: BatchMetadata) -> None:
         """Note an appended batch; one of another epoch makes those before it forgotten."""
         if epoch != self.epoch:
+            if self.batches:
+                self.is_whole = False
             self.batches.clear()
             self.epoch = epoch
         elif len(self.batches) == BATCHES_KEPT:
+            self.is_whole = False
             del self.batches[0]
         self.batches.append(batch)
         self.last_timestamp = batch.timestamp
+
+    def rolled_back(self, end: Offset) -> int | None:
+        """Return how many batches are left where the log is cut at `end`; None where they don't tell what was before.
+
+        The batches that are gone were the newest, so what is left recognises whatever the producer may still repeat.
+        """
+        if self.coordinator_epoch != NO_COORDINATOR_EPOCH or self.transaction_first_offset is not None:
+            return None  # a marker may be cut, too
+        left = sum(1 for batch in self.batches if batch.last_offset < end)
+        return left if left or self.is_whole else None
 
     def end_transaction(self, epoch: ProducerEpoch, coordinator_epoch: int, timestamp: WallMs) -> None:
         """Note an end marker."""

@@ -99,6 +99,21 @@ class ProducerState(ProducerTable):
         for offset in strays:
             self._remove_snapshot(offset)
 
+    def roll_back(self, log_start: Offset, log_end: Offset) -> bool:
+        """Go back to where the log ends now without reading it; False, and nothing changed, where that is not possible.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        if self.end_offset < log_end or not self.forget_from(log_end):
+            return False
+        for offset in self.snapshots:
+            if not log_start < offset <= log_end:
+                self._remove_snapshot(offset)
+        self._last_snapshot = self._snapshots[-1] if self._snapshots else log_start
+        self.take_snapshot()
+        return True
+
     def truncate_and_reload(self, log_start: Offset, log_end: Offset, now: WallMs) -> None:
         """Go back to the newest snapshot within (log_start, log_end]; the caller scans the log from
         `end_offset` on.

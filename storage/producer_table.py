@@ -219,6 +219,7 @@ class ProducerTable:
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(producer_id)
+            entry.is_whole = True
         delta = header.last_offset_delta
         last_sequence = header.last_sequence
         entry.add(
@@ -263,6 +264,28 @@ class ProducerTable:
         self._unreplicated[completed.first_offset] = OpenTransaction(
             completed.producer_id, completed.first_offset, completed.last_offset
         )
+
+    def forget_from(self, end: Offset) -> bool:
+        """Forget what was appended from an offset on, if what is known suffices for that; else change nothing.
+
+        It does where each producer has a batch left of those that are kept, or began behind the offset, and no
+        transaction is concerned.
+        """
+        left: list[tuple[ProducerEntry, int]] = []
+        for entry in self.entries.values():
+            count = entry.rolled_back(end)
+            if count is None:
+                return False
+            if count < len(entry.batches):
+                left.append((entry, count))
+        for entry, count in left:
+            del entry.batches[count:]
+            if count:
+                entry.last_timestamp = entry.batches[-1].timestamp
+            else:
+                del self.entries[entry.producer_id]
+        self.end_offset = end
+        return True
 
     # What transactions hold back
 

@@ -329,7 +329,7 @@ class Segment(SegmentFiles):
         self.time_index.append(self._max_timestamp, self._max_timestamp_offset)
 
     def truncate_to(self, offset: Offset, now: WallMs) -> Offset:
-        """Cut off the batch that contains `offset`, and all behind it.
+        """Cut off the batch that contains `offset`, and all behind it. The .log must be synced before it is written.
 
         Returns:
             The offset at which the log ends now: `offset`, or the first one of the batch that it was in the middle of.
@@ -345,7 +345,7 @@ class Segment(SegmentFiles):
         self.time_index.truncate_to(end)
         self.transaction_index.truncate_to(end)
         if found is not None:
-            self.truncate_bytes(found.position)
+            self.truncate_bytes(found.position, sync=False)
         if not self.size:
             self.created_ms = now
             self._rolling_timestamp = NO_TIMESTAMP
@@ -353,23 +353,25 @@ class Segment(SegmentFiles):
         self._reload_max_timestamp()
         return end
 
-    def truncate_bytes(self, size: int) -> None:
+    def truncate_bytes(self, size: int, *, sync: bool = True) -> None:
         """Cut the .log to `size` bytes, where it is longer, and sync it; an untouched file keeps its time.
 
-        Synced at once, because new records will take the place of those that were cut. Where a crash lost the new ones
-        and kept what follows them, the old ones would stand in their place.
+        Synced because new records will take the place of those that were cut. Where a crash lost the new ones and kept
+        what follows them, the old ones would stand in their place. Without `sync` that is left to the caller.
         """
         file = self.file
         if file.size() != size:
             file.truncate(size)
-            file.sync()
+            if sync:
+                file.sync()
         self.size = size
 
     def _reload_max_timestamp(self) -> None:
         last = self.time_index.last
         self._max_timestamp, self._max_timestamp_offset = last
-        start = self.offset_index.lookup(last.offset).position
-        for _, header in self._scan_from(start, last.offset):
+        # Both indexes get their entries together: what is before the last offset entry is in the time index.
+        indexed = self.offset_index.last
+        for _, header in self._scan_from(indexed.position, indexed.offset):
             self.note_timestamp(header.max_timestamp, header.last_offset)
 
     def seal(self) -> bool:

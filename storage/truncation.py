@@ -31,7 +31,8 @@ class Truncation:
             before: [0 .. 1200) [1200 .. 1500)
             truncate_suffix(1300): [0 .. 1200) [1200 .. 1300)
 
-        Takes a sync where there is anything to cut.
+        Quick, unless a producer's last batches are all cut: then the log is read from the newest snapshot on. The syncs
+        that a cut needs are left to `LogFlusher.settle`, which the next append does where nobody has done it before.
 
         Returns:
             Whether there was.
@@ -64,7 +65,8 @@ class Truncation:
             files.forget_snapshots(removed)
             files.leader_epochs.truncate_suffix(end)
             offsets.log_start = min(offsets.log_start, end)
-            rebuild_producers(files.producer_state, segments, offsets.log_start, end, trust_absence=False)
+            if not files.producer_state.roll_back(offsets.log_start, end):
+                rebuild_producers(files.producer_state, segments, offsets.log_start, end, trust_absence=False)
         except CorruptRecordError as error:
             raise CorruptBatchError(f"{files.topic_partition}: {error}") from error
         except OSError as error:

@@ -350,6 +350,7 @@ class Replicas:
             connect=self._connect,
             failed={},
             bytes_in=means.metrics.replication_bytes_in.only,
+            settle=self._group_flush.settle,
             flush=self._group_flush.flush if config.log_flush_on_ack else None,
             throttle=Throttle(
                 means.broker_id,

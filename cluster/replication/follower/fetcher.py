@@ -81,6 +81,7 @@ class Fetcher:
         self._delayed: dict[TopicPartition, FetchState] = {}
         self._out_of_range: dict[TopicPartition, FetchState] = {}
         self._appended: dict[Log, None] = {}
+        self._truncated: dict[Log, None] = {}
         self._channel: BrokerChannel | None = None
         self._news = trio.Event()
 
@@ -149,6 +150,9 @@ class Fetcher:
             response = await self._fetch(channel, ready)
             if response is not None:
                 await self._apply(response)
+                if self._truncated:
+                    truncated, self._truncated = self._truncated, {}
+                    await around.settle(truncated)
                 if self._appended and around.flush is not None:
                     await around.flush(self._appended)
                 self._appended.clear()
@@ -336,6 +340,7 @@ class Fetcher:
             end_offset,
         )
         log.truncate_suffix(target)
+        self._truncated[log] = None
         state.moved_to(log.log_end_offset, log.leader_epochs.latest)
         self._changed[state.topic_partition] = None
         state.partition.truncated()

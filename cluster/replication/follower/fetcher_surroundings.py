@@ -29,6 +29,7 @@ class FetcherSurroundings:
         connect: Gives a channel to a broker, or None while its address is not known.
         failed: Partitions that were given up, and why.
         bytes_in: Counts the bytes that were appended.
+        settle: Makes truncations survive power loss, beside the loop, before more is fetched.
         flush: Where ``log.flush.on.ack`` is set, puts logs on disk before the next fetch acknowledges them.
         throttle: Of what is copied while catching up; None for none.
     """
@@ -41,5 +42,6 @@ class FetcherSurroundings:
     connect: Callable[[BrokerId, int], BrokerChannel | None]
     failed: dict[TopicPartition, str]
     bytes_in: Counter
+    settle: "Callable[[Iterable[Log]], Awaitable[None]]"
     flush: "Callable[[Iterable[Log]], Awaitable[None]] | None" = None
     throttle: "Throttle | None" = None

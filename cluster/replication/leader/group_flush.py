@@ -45,6 +45,11 @@ class GroupFlush:
         taken = list(logs)
         await self._offload(lambda: _flush(taken))
 
+    async def settle(self, logs: "Iterable[Log]") -> None:
+        """Make truncations of logs survive power loss; one whose disk fails goes offline with its directory."""
+        taken = list(logs)
+        await self._offload(lambda: _settle(taken))
+
     async def run(self) -> NoReturn:
         """Flush for ever. Cancelled, what waits stays unacknowledged."""
         while True:
@@ -64,3 +69,11 @@ def _flush(logs: "list[Log]") -> None:
         except StorageError as error:
             # Never tried again: what a failed sync left in the page cache may be gone.
             logger.error("%s is not flushed: %s", log.topic_partition, error)
+
+
+def _settle(logs: "list[Log]") -> None:
+    for log in logs:
+        try:
+            log.settle()
+        except StorageError as error:
+            logger.error("the truncation of %s may come undone: %s", log.topic_partition, error)

@@ -98,6 +98,9 @@ class ReplicaMove:
         with self.scope:
             while (current := self.partition.log) is not None:
                 self._align(current)
+                if future.flusher.unsettled:
+                    await self._around.offload(future.settle)
+                    continue
                 if future.log_end_offset == current.log_end_offset:
                     await self._take_place()
                     return True

@@ -95,6 +95,7 @@ class Life:
         end = max(self.log.log_start_offset, Offset(self.log.log_end_offset - 2))
         self.flushed = min(self.flushed, int(end))
         self.log.truncate_suffix(end)
+        self.log.settle()
         self.attempted = self.attempted[:end]
 
     def delete(self) -> None:

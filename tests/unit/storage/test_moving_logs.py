@@ -257,6 +257,7 @@ def test_a_crash_at_any_change_of_a_move(rounds: list[tuple[list[str], int]], ch
             assert copied == written[: len(copied)]
             # What is beyond the log's end goes before it is gone on with.
             future.truncate_suffix(log.log_end_offset)
+            future.settle()
         written = found
         flushed = max(flushed, int(log.recovery_point))
         assert [read_header(data).base_offset for data in found] == list(range(len(found)))

@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given, settings
 
 from simulation.disk import SimulatedDisk
 from storage.disk import RealDisk
@@ -16,7 +18,9 @@ from storage.errors import (
 from storage.log import AppendOrigin, Log
 from storage.log_config import LogConfig
 from storage.producer_entry import BatchMetadata, ProducerEntry
+from storage.producer_recovery import scan_segment
 from storage.producer_snapshot import CorruptSnapshotError, decode_snapshot, encode_snapshot
+from storage.producer_state import ProducerState
 from tests.unit.storage.samples import (
     DAY_MS,
     PARTITION,
@@ -318,3 +322,52 @@ def test_one_snapshot_a_segment_and_none_astray() -> None:
     files = {entry.name for entry in disk.list_directory("/data/orders-0") if "snapshot" in entry.name}
     assert files == {f"{offset:020d}.snapshot" for offset in log.producer_state.snapshots}
     assert min(log.producer_state.snapshots) >= bases[1]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["send", "send", "send", "epoch"])), max_size=30),
+    st.integers(0, 30),
+)
+def test_rolling_back_knows_what_reading_the_log_again_would(sent: list[tuple[int, str]], cut: int) -> None:
+    log = open_store(simulated(), TestClock()).create(PARTITION)
+    epochs, sequences = {1: 0, 2: 0, 3: 0}, {1: 0, 2: 0, 3: 0}
+    for producer, what in sent:
+        if what == "epoch":
+            epochs[producer] += 1
+            sequences[producer] = 0
+        send(log, sequences[producer], epoch=epochs[producer], producer=producer)
+        sequences[producer] += 1
+    log.truncate_suffix(Offset(min(cut, log.log_end_offset)))
+    rolled = log.producer_state
+    fresh = ProducerState(simulated(), "/nowhere")
+    for segment in log.segments:
+        scan_segment(fresh, segment, segment.base_offset, log.log_end_offset)
+    assert rolled.end_offset == log.log_end_offset
+    assert set(rolled.entries) == set(fresh.entries)
+    for producer_id, entry in fresh.entries.items():
+        known = rolled.entries[producer_id]
+        assert (known.epoch, known.last_sequence, known.last_offset, known.last_timestamp) == (
+            entry.epoch,
+            entry.last_sequence,
+            entry.last_offset,
+            entry.last_timestamp,
+        )
+        assert known.batches == entry.batches[-len(known.batches) :]
+
+
+def test_a_truncation_that_leaves_each_producer_a_batch_reads_nothing(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for sequence in range(10):
+        send(log, sequence)
+        send(log, sequence, producer=2)
+    send(log, 0, producer=3)
+
+    def scan(*_: object) -> None:
+        raise AssertionError("the log is read")
+
+    monkeypatch.setattr("storage.producer_recovery.scan_batches", scan)
+    log.truncate_suffix(Offset(18))
+    assert {key: entry.last_sequence for key, entry in log.producer_state.entries.items()} == {1: 8, 2: 8}
+    assert send(log, 9) == (18, 18)

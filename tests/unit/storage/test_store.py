@@ -3,6 +3,7 @@
 import errno
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -255,6 +256,50 @@ def test_a_truncation_takes_the_checkpointed_recovery_point_back() -> None:
     log.flush()
     store.checkpoints.write_recovery_points()
     log.truncate_suffix(Offset(3))
+    append(log, batch())
+    assert disk.read("/data/recovery-point-offset-checkpoint") == b"0\n1\norders 0 3\n"
+
+
+def test_many_truncations_take_one_checkpoint() -> None:
+    disk = simulated()
+    store = open_store(disk, TestClock())
+    logs = [store.create(partition) for partition in partitions(20)]
+    for log in logs:
+        append(log, batch())
+        append(log, batch())
+        log.flush()
+    store.checkpoints.write_recovery_points()
+    for log in logs:
+        log.truncate_suffix(Offset(1))
+    written = disk.changes
+    for log in logs:
+        log.settle()
+    syncs, one_checkpoint = len(logs), 5
+    assert disk.changes - written <= syncs + one_checkpoint
+    store.close(clean=False)
+    assert {log.recovery_point for log in open_store(disk, TestClock()).all_logs()} == {1}
+
+
+def test_a_checkpoint_under_way_does_not_bring_a_recovery_point_back() -> None:
+    disk = simulated()
+    store = open_store(disk, TestClock())
+    log = store.create(PARTITION)
+    for _ in range(5):
+        append(log, batch())
+    log.flush()
+    checkpoint = log.log_directory.recovery_points
+
+    class Slow:
+        """Writes what it was given, after a truncation on the loop."""
+
+        def write(self, offsets: Mapping[TopicPartition, Offset]) -> None:
+            log.truncate_suffix(Offset(3))
+            checkpoint.write(offsets)
+
+    log.log_directory.recovery_points = Slow()  # type: ignore[assignment]
+    store.checkpoints.write_recovery_points()
+    log.log_directory.recovery_points = checkpoint
+    append(log, batch())
     assert disk.read("/data/recovery-point-offset-checkpoint") == b"0\n1\norders 0 3\n"
 
 
