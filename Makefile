@@ -11,8 +11,9 @@ install: $(INSTALLED) $(KAFKA_LIBS)/.fetched
 up: $(INSTALLED)
 	$(BIN)/ottla up $(UP_FLAGS)
 
-test: install
-	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+# As root or with sudo on Debian it installs what the tests need first, and says what; it names what it cannot run.
+test: $(INSTALLED)
+	$(BIN)/python -m pytest --install-needs $(PYTEST_FLAGS)
 
 check: $(INSTALLED)
 	scripts/check
@@ -27,7 +28,7 @@ $(INSTALLED): pyproject.toml
 	touch $@
 
 # Apache Kafka's own tools and clients, from Maven Central: what the compat tests and the benchmarks compare with.
-# Without Maven the cluster still runs; the tests that need the jars fail and say so.
+# Without Maven the cluster still runs; `make test` names the tests that need the jars and are not run.
 $(KAFKA_LIBS)/.fetched: tests/kafka/pom.xml
 	mkdir -p $(KAFKA_LIBS)
 	if command -v mvn >/dev/null; then \

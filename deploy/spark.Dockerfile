@@ -17,16 +17,8 @@ ARG PIP_NO_INDEX=0
 WORKDIR /src
 # The pattern matches nothing where there is no wheelhouse, which is the usual case.
 COPY pyproject.toml README.md deploy/wheelhouse-spar[k] ./wheelhouse/
-COPY pyproject.toml MANIFEST.in README.md ./
-COPY build_backend ./build_backend
-COPY wire ./wire
-COPY timing ./timing
-COPY security ./security
-COPY storage ./storage
-COPY cluster ./cluster
-COPY pipeline ./pipeline
-COPY simulation ./simulation
-COPY ottla ./ottla
+# What .dockerignore lets through: the sources of the wheel.
+COPY . ./
 RUN python3 -m venv /opt/ottla \
  && /opt/ottla/bin/pip wheel --quiet --no-cache-dir --disable-pip-version-check --find-links wheelhouse \
         --no-deps --wheel-dir dist . \

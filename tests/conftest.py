@@ -14,13 +14,70 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from tests.machine import KAFKA_LIBS, Installer, missing_needs, needs_of, run_quietly
 from tests.patience import until
-
-ROOT = Path(__file__).parent.parent
 
 # How long one example takes is the machine's affair.
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
+
+
+_NOT_RUN = pytest.StashKey[list[str]]()
+_INSTALLER = pytest.StashKey[Installer]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("machine")
+    group.addoption(
+        "--install-needs", action="store_true", help="install what the tests need and the machine lacks"
+    )
+    group.addoption(
+        "--complete", action="store_true", help="fail where tests cannot run for want of something"
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests whose needs the machine does not meet, and keep the lines that say so."""
+    config.stash[_NOT_RUN] = []
+    needs = {
+        item: needs_of(
+            getattr(item, "fixturenames", ()),
+            (name for mark in item.iter_markers("needs") for name in mark.args),
+        )
+        for item in items
+    }
+    wanted = frozenset().union(*needs.values())
+    if config.getoption("--install-needs") and not config.getoption("--collect-only"):
+        config.stash[_INSTALLER] = Installer(lambda line: print(line, flush=True), run_quietly)
+        config.stash[_INSTALLER].install(wanted)
+    missing = missing_needs(wanted)
+    left_out = [item for item in items if needs[item] & missing.keys()]
+    for name, text in missing.items():
+        count = sum(name in needs[item] for item in left_out)
+        config.stash[_NOT_RUN].append(f"not run: {count} that need {name} ({text})")
+    if missing and config.getoption("--complete"):
+        raise pytest.UsageError(*config.stash[_NOT_RUN])
+    items[:] = [item for item in items if not needs[item] & missing.keys()]
+    config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    """Say before the first test what is not run."""
+    return config.stash.get(_NOT_RUN, [])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say after the last test what was not run."""
+    for line in terminalreporter.config.stash.get(_NOT_RUN, []):
+        terminalreporter.write_line(line, yellow=True)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End what was started for the tests."""
+    installer = config.stash.get(_INSTALLER, None)
+    if installer is not None:
+        installer.close()
 
 
 class GivenCluster:
@@ -98,12 +155,8 @@ def make_topics(cluster: GivenCluster) -> Topics:
 
 @pytest.fixture(scope="session")
 def kafka_libs() -> Path:
-    """The folder of Apache Kafka's jars that `make install` fetched from Maven Central."""
-    libs = Path(os.environ.get("OTTLA_KAFKA_LIBS", ROOT / ".cache" / "kafka-libs"))
-    assert list(libs.glob("kafka-clients-*.jar")), (
-        f"no Apache Kafka in {libs}: run `make install` with Maven on the path"
-    )
-    return libs
+    """The folder of Apache Kafka's jars that were fetched from Maven Central."""
+    return KAFKA_LIBS
 
 
 @pytest.fixture(scope="session")

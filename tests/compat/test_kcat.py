@@ -9,6 +9,8 @@ from confluent_kafka import TopicPartition
 from tests.compat import matrix
 from tests.compat.matrix import COMBINATIONS, PARTITIONS, Combination
 
+pytestmark = pytest.mark.needs("kcat")
+
 
 def kcat(cluster, *arguments: str, stdin: bytes = b"") -> bytes:
     done = subprocess.run(

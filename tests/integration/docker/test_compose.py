@@ -15,6 +15,8 @@ TOPIC = "flights"
 PARTITIONS = 3
 SIZE_BYTES_MAX = 400_000_000
 
+pytestmark = pytest.mark.needs("Docker")
+
 
 def all_in_sync(partitions) -> bool:
     return all(sorted(each["isr"]) == list(BROKERS) for each in partitions.values())

@@ -4,6 +4,7 @@ import ast
 import gzip
 import io
 import tarfile
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,22 @@ def test_an_sdist_is_the_same_whoever_packed_it_and_when() -> None:
     with tarfile.open(fileobj=io.BytesIO(one)) as archive:
         assert archive.getnames() == ["a/x", "a/y"]
         assert archive.extractfile("a/y").read() == b"a/y"
+
+
+def test_the_lists_of_packages_agree() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    packages = {*MOVED, TOP}
+    assert packages == {
+        each.rstrip("*") for each in project["tool"]["setuptools"]["packages"]["find"]["include"]
+    }
+    assert packages < set(project["tool"]["mypy"]["packages"])
+    assert packages < set(project["tool"]["importlinter"]["root_packages"])
+    let_through = {
+        line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")
+    }
+    assert packages | {"pyproject.toml", "MANIFEST.in", "README.md", "build_backend"} <= let_through
+
+
+def test_every_package_of_the_repository_is_laid_out_or_stays_out_on_purpose() -> None:
+    found = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert found == {*MOVED, TOP, "bench", "build_backend"}
