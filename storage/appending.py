@@ -133,8 +133,6 @@ class LogAppender:
             producers.end_offset = segments.end_offset
         except OSError as error:
             raise self._files.failed(error, "appending") from error
-        if segments.end_offset - self._flusher.recovery_point >= segments.config.flush_messages:
-            self._flusher.flush()
         return AppendResult(
             end, last_offset, max_timestamp, batch.log_append_time, self._offsets.log_start, size=size
         )
@@ -198,8 +196,6 @@ class LogAppender:
                 start = self._append_some(view, batches, start, size)
         except OSError as error:
             raise self._files.failed(error, "appending") from error
-        if segments.end_offset - self._flusher.recovery_point >= segments.config.flush_messages:
-            self._flusher.flush()
         if self._offsets.high_watermark > segments.end_offset:
             self._offsets.high_watermark = segments.end_offset
         return AppendResult(

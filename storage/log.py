@@ -305,6 +305,11 @@ class Log:
             self.on_roll(self)
         return segment
 
+    @property
+    def is_flush_due(self) -> bool:
+        """Whether `flush.messages` records wait for a flush. Whoever appends sees to it, beside the loop."""
+        return self.segments.end_offset - self.flusher.recovery_point >= self.segments.config.flush_messages
+
     def flush(self, to: Offset | None = None) -> None:
         """Make the log below an offset (its end where None) survive power loss, as `LogFlusher` does."""
         self.flusher.flush(to)

@@ -168,7 +168,8 @@ class Replicas:
             metrics=means.metrics,
             submit_isr_change=self.isr_changes.submit,
             wake_follower=self.fetches.wake_follower,
-            group_flush=self._group_flush.submit if config.log_flush_on_ack else None,
+            group_flush=self._group_flush.submit,
+            flush_on_ack=config.log_flush_on_ack,
         )
         self._appends = Appends(
             self.hosted, clock, timer, lambda: config.transaction_partition_verification_enable
@@ -351,7 +352,8 @@ class Replicas:
             failed={},
             bytes_in=means.metrics.replication_bytes_in.only,
             settle=self._group_flush.settle,
-            flush=self._group_flush.flush if config.log_flush_on_ack else None,
+            flush=self._group_flush.flush,
+            flush_on_ack=config.log_flush_on_ack,
             throttle=Throttle(
                 means.broker_id,
                 means.clock,

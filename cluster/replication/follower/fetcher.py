@@ -153,9 +153,10 @@ class Fetcher:
                 if self._truncated:
                     truncated, self._truncated = self._truncated, {}
                     await around.settle(truncated)
-                if self._appended and around.flush is not None:
-                    await around.flush(self._appended)
+                due = [log for log in self._appended if around.flush_on_ack or log.is_flush_due]
                 self._appended.clear()
+                if due:
+                    await around.flush(due)
             await self._find_places(channel)
         except (ConnectionFailedError, RemoteProtocolError) as error:
             logger.warning("fetching from broker %d failed: %s", self.leader_id, error)

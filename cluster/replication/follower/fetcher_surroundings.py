@@ -30,7 +30,8 @@ class FetcherSurroundings:
         failed: Partitions that were given up, and why.
         bytes_in: Counts the bytes that were appended.
         settle: Makes truncations survive power loss, beside the loop, before more is fetched.
-        flush: Where ``log.flush.on.ack`` is set, puts logs on disk before the next fetch acknowledges them.
+        flush: Puts logs on disk before the next fetch acknowledges them.
+        flush_on_ack: Whether that is done for every append, ``log.flush.on.ack``.
         throttle: Of what is copied while catching up; None for none.
     """
 
@@ -43,5 +44,6 @@ class FetcherSurroundings:
     failed: dict[TopicPartition, str]
     bytes_in: Counter
     settle: "Callable[[Iterable[Log]], Awaitable[None]]"
-    flush: "Callable[[Iterable[Log]], Awaitable[None]] | None" = None
+    flush: "Callable[[Iterable[Log]], Awaitable[None]]"
+    flush_on_ack: bool = False
     throttle: "Throttle | None" = None

@@ -26,6 +26,11 @@ def effective_min_isr(log: "Log", remotes: Mapping[BrokerId, RemoteReplica]) -> 
     return min(log.config.min_insync_replicas, len(remotes) + 1)
 
 
+def waits_for_disk(log: "Log", around: PartitionSurroundings) -> bool:
+    """Whether an acknowledgement waits for the disk: by the broker's setting, or the topic's ``flush.messages=1``."""
+    return around.flush_on_ack or log.config.flush_messages <= 1
+
+
 def advance_high_watermark(
     log: "Log",
     isr: IsrState,
@@ -40,7 +45,7 @@ def advance_high_watermark(
     if len(isr.isr) < min(log.config.min_insync_replicas, len(remotes) + 1):
         return False
     end = watermark = log.log_end_offset
-    if around.group_flush is not None:
+    if waits_for_disk(log, around):
         watermark = min(watermark, log.recovery_point)
     maximal = isr.maximal_isr
     for remote in remotes.values():

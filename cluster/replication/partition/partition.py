@@ -15,6 +15,7 @@ from cluster.replication.partition.isr_rules import (
     effective_min_isr,
     leadership_in,
     out_of_sync,
+    waits_for_disk,
 )
 from cluster.replication.partition.partition_surroundings import PartitionSurroundings
 from cluster.replication.partition.remote_replica import RemoteReplica
@@ -184,8 +185,7 @@ class Partition:
         self.log = self.leader_log = log
         if is_new_epoch:
             self.waiters.fire_epoch_changed()
-        if self._around.group_flush is not None:
-            self._around.group_flush(self)
+        self._flush_if_due(log)
         if self._advance_high_watermark(log, now):
             self.waiters.fire_high_watermark(log.high_watermark, self._ack_error())
         return is_new_leader
@@ -216,8 +216,7 @@ class Partition:
         self.log = log
         if self.leader_log is not None:
             self.leader_log = log
-            if self._around.group_flush is not None:
-                self._around.group_flush(self)
+            self._flush_if_due(log)
         self.waiters.fire_epoch_changed()
 
     def stop(self, error: Error) -> None:
@@ -291,8 +290,7 @@ class Partition:
         if log is None:
             return
         self.waiters.fire_log_end()
-        if self._around.group_flush is not None:
-            self._around.group_flush(self)
+        self._flush_if_due(log)
         if self._unheard:
             for follower in tuple(self._unheard):
                 self._around.wake_follower(follower)
@@ -311,7 +309,11 @@ class Partition:
     def is_flushed(self, required: Offset) -> bool:
         """Whether an acknowledgement of everything below ``required`` need not wait for the disk."""
         log = self.leader_log
-        return self._around.group_flush is None or (log is not None and log.recovery_point >= required)
+        return log is not None and (not waits_for_disk(log, self._around) or log.recovery_point >= required)
+
+    def _flush_if_due(self, log: "Log") -> None:
+        if waits_for_disk(log, self._around) or log.is_flush_due:
+            self._around.group_flush(self)
 
     def follower(self, broker_id: BrokerId, current_leader_epoch: int) -> RemoteReplica:
         """Return the state of the follower that fetches.

@@ -22,8 +22,8 @@ class PartitionSurroundings:
         lag_time_max_s: How long a follower may be behind and stay in sync, ``replica.lag.time.max.ms`` in seconds.
         metrics: What the data path counts into.
         submit_isr_change: Takes a partition that has just proposed an ISR change.
-        group_flush: Where ``log.flush.on.ack`` is set, takes a partition that has appended, and calls its
-            `flushed` when that is on disk. None where acknowledgements do not wait for the disk.
+        group_flush: Takes a partition that has appended, and calls its `flushed` when that is on disk.
+        flush_on_ack: Whether every acknowledgement waits for the disk, ``log.flush.on.ack``.
         wake_follower: Has a follower's parked fetches answered, so that it asks for partitions it does not fetch yet.
     """
 
@@ -33,4 +33,5 @@ class PartitionSurroundings:
     metrics: BrokerMetrics
     submit_isr_change: "Callable[[Partition], None]"
     wake_follower: Callable[[BrokerId], None]
-    group_flush: "Callable[[Partition], None] | None" = None
+    group_flush: "Callable[[Partition], None]"
+    flush_on_ack: bool = False

@@ -4,6 +4,7 @@ import pytest
 import trio
 import trio.testing
 
+from storage.log_config import LogConfig
 from tests.unit.replication.in_memory import FakeBroker
 from tests.unit.replication.test_fetcher import Pair
 from wire.errors import Error
@@ -69,3 +70,41 @@ def test_a_new_leader_flushes_what_it_has(broker):
     broker.lead(isr=(1,), replicas=(1, 2))
     flush(broker)
     assert broker.partition.log.high_watermark == 2
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_topic_may_ask_for_it_by_itself(make_broker, acks):
+    broker = make_broker()
+    partition = broker.lead(isr=(1,), replicas=(1,))
+    partition.log.update_config(LogConfig(flush_messages=1, min_insync_replicas=1))
+    answers = broker.produce(3, acks=acks)
+    assert not answers
+    assert (partition.log.recovery_point, partition.log.high_watermark) == (0, 0)
+    flush(broker)
+    assert answers
+    assert (partition.log.recovery_point, partition.log.high_watermark) == (3, 3)
+
+
+def test_after_some_messages_a_topic_is_flushed_and_nobody_waits(make_broker):
+    broker = make_broker()
+    partition = broker.lead(isr=(1,), replicas=(1,))
+    partition.log.update_config(LogConfig(flush_messages=3, min_insync_replicas=1))
+    assert broker.produce(2)
+    flush(broker)
+    assert partition.log.recovery_point == 0
+    assert broker.produce(1)
+    assert partition.log.recovery_point == 0
+    flush(broker)
+    assert partition.log.recovery_point == 3
+
+
+def test_a_follower_flushes_what_its_topic_asks_for():
+    async def story(pair):
+        await pair.order()
+        pair.follower.partition.log.update_config(LogConfig(flush_messages=2, min_insync_replicas=1))
+        pair.leader.produce(1)
+        await pair.wait_level()
+        assert pair.follower.partition.log.recovery_point == 0
+        pair.leader.produce(1)
+        await pair.wait_level()
+        assert pair.follower.partition.log.recovery_point == 2

@@ -192,11 +192,16 @@ def test_files_go_after_a_delay() -> None:
     assert not marked()
 
 
-def test_flush_messages_flushes_inline() -> None:
+def test_flush_messages_says_when_a_flush_is_due() -> None:
     log = make(0, flush_messages=3)
-    for number in range(7):
+    for _ in range(2):
         append(log, batch())
-        assert log.recovery_point == (number + 1) // 3 * 3
+    assert not log.is_flush_due
+    append(log, batch())
+    assert log.is_flush_due
+    assert log.recovery_point == 0, "not on the loop"
+    log.flush()
+    assert not log.is_flush_due
 
 
 class TellingLock:
