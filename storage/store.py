@@ -41,6 +41,7 @@ class LogStore:
     """The logs of one broker.
 
     Attributes:
+        config_changes: how often settings of logs were changed.
         checkpoints: recovery points, log starts and high watermarks, on disk.
         identity: whose the directories are.
         moves: logs that move between directories.
@@ -62,6 +63,7 @@ class LogStore:
         self.identity = DirectoryIdentity(self._table, disk)
         self.moves = LogMoves(self._table, self.checkpoints, disk, self._new_log)
         self.on_directory_failure: Callable[[LogDirectory], None] | None = None
+        self.config_changes = 0
         self._default_config = default_config
         self._clock = clock
         self._producer_expiration_ms = producer_expiration_ms
@@ -311,14 +313,17 @@ class LogStore:
         if failure is not None:
             raise failure
 
-    def update_topic_config(self, topic: str, config: LogConfig) -> None:
-        """Return all logs of a topic new settings."""
+    def update_topic_configs(self, configs: Mapping[str, LogConfig]) -> None:
+        """Give all logs of some topics new settings, in one pass over the logs."""
+        self.config_changes += 1
         for log in [*self._table.logs.values(), *self._table.future_logs.values()]:
-            if log.topic_partition.topic == topic:
+            config = configs.get(log.topic_partition.topic)
+            if config is not None:
                 log.update_config(config)
 
     def update_default_config(self, config: LogConfig) -> None:
         """Change what logs get that are made without settings of their own."""
+        self.config_changes += 1
         self._default_config = config
 
     # Upkeep

@@ -4,6 +4,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+import trio
+
 from cluster.configuration.synonyms import TOPIC_DEFAULTS, synonyms_of
 from cluster.configuration.topic_config import read_topic_config
 from cluster.zookeeper.client import SessionExpiredError
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from storage.store import LogStore
 
 logger = logging.getLogger(__name__)
+
+_SLICE: Final = 64
+"""Topics whose settings are read between two turns of the loop."""
 
 _OF_TOPICS: Final = frozenset(name for default in TOPIC_DEFAULTS.values() for name in synonyms_of(default))
 """The broker settings that topics without settings of their own go by."""
@@ -84,7 +89,7 @@ class LiveConfiguration:
         config = (await self._log_configs([topic]))[topic]
         logger.info("the settings of the topic %s have changed", topic)
         if self._logs is not None:
-            self._logs.update_topic_config(topic, config)
+            self._logs.update_topic_configs({topic: config})
         if config.unclean_leader_election_enable and self.on_unclean_election is not None:
             self.on_unclean_election(topic)
 
@@ -98,8 +103,7 @@ class LiveConfiguration:
         if self._logs is not None and changed & _OF_TOPICS:
             self._logs.update_default_config(self._config.log_config_defaults())
             topics = {log.topic_partition.topic for log in self._logs.all_logs()}
-            for topic, config in (await self._log_configs(sorted(topics))).items():
-                self._logs.update_topic_config(topic, config)
+            self._logs.update_topic_configs(await self._log_configs(sorted(topics)))
         allowed = "unclean.leader.election.enable" in changed and self._config.unclean_leader_election_enable
         if allowed and self.on_unclean_election is not None:
             self.on_unclean_election(None)
@@ -108,4 +112,9 @@ class LiveConfiguration:
         """Return the log configuration of topics: their own settings over the broker's."""
         own = await self._store.read_configs(TOPICS, topics)
         defaults = self._config.log_config_defaults()
-        return {topic: read_topic_config(topic, own.get(topic, {}), defaults) for topic in topics}
+        configs: dict[str, LogConfig] = {}
+        for count, topic in enumerate(topics):
+            configs[topic] = read_topic_config(topic, own.get(topic, {}), defaults)
+            if count % _SLICE == _SLICE - 1:
+                await trio.lowlevel.checkpoint()
+        return configs

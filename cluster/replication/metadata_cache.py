@@ -101,12 +101,15 @@ class MetadataCache:
         old = self.snapshot
         topics = dict(old.topics)
         topic_ids = dict(old.topic_ids)
+        topic_names = dict(old.topic_names)
         deleted: dict[TopicPartition, None] = {}
         for name, topic_id, states in _states_by_topic(request):
-            if topic_id == NO_TOPIC_ID:
-                topic_ids.pop(name, None)
-            else:
+            former_id = topic_ids.pop(name, NO_TOPIC_ID)
+            if former_id != topic_id:
+                topic_names.pop(former_id, None)
+            if topic_id != NO_TOPIC_ID:
                 topic_ids[name] = topic_id
+                topic_names[topic_id] = name
             partitions = dict(topics.get(name, {}))
             for state in states:
                 if state.leader == LEADER_DURING_DELETE:
@@ -119,7 +122,7 @@ class MetadataCache:
                 topics[name] = partitions
             else:
                 topics.pop(name, None)
-                topic_ids.pop(name, None)
+                topic_names.pop(topic_ids.pop(name, NO_TOPIC_ID), None)
         controller_id = BrokerId(request.controller_id)
         self.snapshot = ClusterSnapshot(
             epoch=old.epoch + 1,
@@ -127,7 +130,7 @@ class MetadataCache:
             brokers=_keep_if_equal(old.brokers, _live_brokers(request.live_brokers)),
             topics=topics,
             topic_ids=topic_ids,
-            topic_names={topic_id: name for name, topic_id in topic_ids.items()},
+            topic_names=topic_names,
         )
         changed, self._changed = self._changed, trio.Event()
         changed.set()

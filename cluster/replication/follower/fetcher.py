@@ -12,6 +12,7 @@ Rules of this file:
 """
 
 import logging
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import trio
@@ -51,6 +52,34 @@ _RETRIED: Final = frozenset(
     }
 )
 """What a leader answers that has not heard of the new state of things yet."""
+
+
+class ReadyStates(Mapping[TopicPartition, FetchState]):
+    """The partitions that may be asked for, without a copy of thousands because one is delayed.
+
+    Args:
+        states: All.
+        delayed: Those of them that are left alone for a while.
+    """
+
+    __slots__ = ("_delayed", "_states")
+
+    def __init__(
+        self, states: Mapping[TopicPartition, FetchState], delayed: Mapping[TopicPartition, FetchState]
+    ) -> None:
+        self._states = states
+        self._delayed = delayed
+
+    def __getitem__(self, topic_partition: TopicPartition) -> FetchState:
+        if topic_partition in self._delayed:
+            raise KeyError(topic_partition)
+        return self._states[topic_partition]
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return (key for key in self._states if key not in self._delayed)
+
+    def __len__(self) -> int:
+        return len(self._states) - len(self._delayed)
 
 
 class Fetcher:
@@ -189,15 +218,13 @@ class Fetcher:
                 del self._delayed[topic_partition]
                 self._changed[topic_partition] = None
 
-    def _ready(self) -> dict[TopicPartition, FetchState]:
-        if not self._delayed:
-            return self.states
-        return {key: state for key, state in self.states.items() if key not in self._delayed}
+    def _ready(self) -> Mapping[TopicPartition, FetchState]:
+        return ReadyStates(self.states, self._delayed) if self._delayed else self.states
 
     # Asking
 
     async def _fetch(
-        self, channel: BrokerChannel, ready: dict[TopicPartition, FetchState]
+        self, channel: BrokerChannel, ready: Mapping[TopicPartition, FetchState]
     ) -> FetchResponse | None:
         around, config = self._around, self._around.config
         version = around.versions.fetch
@@ -372,6 +399,8 @@ class Fetcher:
     # Errors
 
     def _delay(self, state: FetchState) -> None:
+        if self.states.get(state.topic_partition) is not state:
+            return  # it was asked about for a while, and is in another epoch, or elsewhere, by now
         state.delay(self._around.clock.monotonic(), self._around.config.replica_fetch_backoff_ms / 1000)
         self._delayed[state.topic_partition] = state
         self._dropped[state.topic_partition] = None

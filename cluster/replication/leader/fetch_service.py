@@ -36,6 +36,7 @@ from wire.types import (
     NO_TOPIC_ID,
     BrokerId,
     MonotonicSeconds,
+    Offset,
     TopicId,
 )
 
@@ -108,6 +109,8 @@ class Fetches:
         parked = ParkedFetch(params, on_done, lambda item: self._woken(session, item))
         session.parked = parked
         for item, data in answers:
+            if data.records:
+                parked.found(item, len(data.records))
             self._rest(item, data)
             if session.parked is not parked:
                 break
@@ -165,7 +168,7 @@ class Fetches:
             item.watch(partition)  # the watermark moved, but not what may be read
         elif end > item.fetch_offset and self._room(partition, log, params) == 0:
             pass  # it is read again when the fetch's time is over
-        elif end < item.fetch_offset or params.min_bytes <= 1 or self._has_enough(session, params):
+        elif end < item.fetch_offset or params.min_bytes <= 1 or self._has_enough(parked, item, log, end):
             self._complete(session)
         else:
             item.watch(partition)
@@ -175,30 +178,21 @@ class Fetches:
             return UNLIMITED
         return self._throttle.room_for(params.replica_id, partition, log)
 
-    def _has_enough(self, session: FetchSession, params: FetchParams) -> bool:
-        """Whether the items hold ``min_bytes`` together, or one of them can give no more in one read."""
-        total = 0
-        for item in session.dirty:
-            if item.topic_partition is None:
-                continue
-            try:
-                partition = self._find(item.topic_partition)
-                log = partition.local_log(item.current_leader_epoch, require_leader=params.require_leader)
-                end = readable_end(log, params.isolation)
-                if end <= item.fetch_offset:
-                    if end < item.fetch_offset:
-                        return True
-                    continue
-                if self._room(partition, log, params) == 0:
-                    continue
-                start = log.offset_metadata(item.fetch_offset)
-                stop = log.offset_metadata(end)
-            except (ApiError, LogError):
-                return True
-            if not start.on_same_segment(stop):
-                return True  # one read gives bytes of one file only
-            total += min(start.bytes_behind(stop), item.max_bytes)
-        return total >= params.min_bytes
+    def _has_enough(self, parked: ParkedFetch, item: FetchItem, log: "Log", end: Offset) -> bool:
+        """Whether the items hold ``min_bytes`` together, or this one can give no more in one read.
+
+        Only the item whose partition has moved is looked at: a fetch of many partitions that waits for more would else
+        be counted through at every append to one of them.
+        """
+        try:
+            start = log.offset_metadata(item.fetch_offset)
+            stop = log.offset_metadata(end)
+        except LogError:
+            return True
+        if not start.on_same_segment(stop):
+            return True  # one read gives bytes of one file only
+        parked.found(item, min(start.bytes_behind(stop), item.max_bytes))
+        return parked.size >= parked.params.min_bytes
 
     def _complete(self, session: FetchSession) -> None:
         parked, session.parked = session.parked, None

@@ -105,9 +105,11 @@ class ParkedFetch(TimerEntry):
     Attributes:
         params: What it asked for.
         on_done: Gets the answers.
+        sizes: How many bytes there are for each item that has any.
+        size: Their sum.
     """
 
-    __slots__ = ("_wake", "on_done", "params")
+    __slots__ = ("_wake", "on_done", "params", "size", "sizes")
 
     def __init__(
         self, params: FetchParams, on_done: OnFetched, wake: "Callable[[FetchItem | None], None]"
@@ -115,7 +117,14 @@ class ParkedFetch(TimerEntry):
         super().__init__()
         self.params = params
         self.on_done = on_done
+        self.sizes: dict[FetchItem, int] = {}
+        self.size = 0
         self._wake = wake
+
+    def found(self, item: "FetchItem", size: int) -> None:
+        """Note how many bytes there are for an item now."""
+        self.size += size - self.sizes.get(item, 0)
+        self.sizes[item] = size
 
     def wake(self, item: "FetchItem | None") -> None:
         """A partition has moved; None says that the answer is due whatever there is."""

@@ -95,13 +95,25 @@ class ReplicaLogs:
             if order.log is None:
                 missing.append(order)
         if missing:
-            configs = await self._log_configs({order.topic_partition.topic for order in missing})
-            for start in range(0, len(missing), MADE_AT_ONCE):
-                some = missing[start : start + MADE_AT_ONCE]
-                await self._offload(lambda some=some: self._make(some, configs, errors))  # type: ignore[misc]
+            await self._make_all(missing, errors)
         for order in orders:
             if order.log is not None and not self._adopt(order, order.log, errors):
                 order.log = None
+
+    async def _make_all(self, orders: Sequence[RoleOrder], errors: Errors) -> None:
+        topics = {order.topic_partition.topic for order in orders}
+        changes = self._store.config_changes
+        configs = await self._log_configs(topics)
+        for start in range(0, len(orders), MADE_AT_ONCE):
+            some = orders[start : start + MADE_AT_ONCE]
+            await self._offload(lambda some=some: self._make(some, configs, errors))  # type: ignore[misc]
+        while changes != self._store.config_changes:
+            # Settings that changed since they were read did not find these logs.
+            changes = self._store.config_changes
+            configs = await self._log_configs(topics)
+            for order in orders:
+                if order.log is not None:
+                    order.log.update_config(configs[order.topic_partition.topic])
 
     def _make(self, orders: Sequence[RoleOrder], configs: "Mapping[str, LogConfig]", errors: Errors) -> None:
         """Make logs, in a thread."""

@@ -248,8 +248,8 @@ class Logs:
     def all_logs(self):
         return [self._log]
 
-    def update_topic_config(self, topic, config):
-        self.topics[topic] = config
+    def update_topic_configs(self, configs):
+        self.topics |= configs
 
     def update_default_config(self, config):
         self.default = config

@@ -69,6 +69,13 @@ def test_a_leader_of_minus_two_deletes_and_the_last_one_takes_the_topic(cache):
     assert cache.snapshot.topic_names == {}
 
 
+def test_a_topic_made_again_is_found_by_its_new_id_only(cache):
+    other = TopicId(bytes(range(1, 17)))
+    cache.update(told(("a", other, [state(0)])))
+    assert cache.snapshot.topic_names == {other: "a"}
+    assert cache.snapshot.topic_ids == {"a": other}
+
+
 def test_no_leader_is_remembered(cache):
     cache.update(told(("a", ID, [state(0, leader=-1)])))
     assert cache.partition("a", 0).leader == -1

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.unit.replication.in_memory import P0, batch, fetch_request, partitions_of
+from storage.log import Log
+from tests.unit.replication.in_memory import P0, TOPIC, batch, fetch_request, partitions_of
 from wire.errors import Error
 from wire.types import TopicPartition
 
@@ -64,6 +65,21 @@ def test_min_bytes_are_the_sum_over_partitions(leader):
     assert not call.responses
     leader.produce(1, key=P1)
     assert call.responses
+
+
+def test_only_the_partition_that_moved_is_counted_again(leader, monkeypatch):
+    leader.order(1, isr=(1,), replicas=(1,), partitions=range(1, 8))
+    counted = []
+    measure = Log.offset_metadata
+    monkeypatch.setattr(
+        Log, "offset_metadata", lambda log, offset: counted.append(log) or measure(log, offset)
+    )
+    call = leader.call_fetch(fetch_request(dict.fromkeys(range(1, 8), 0), min_bytes=1 << 19))
+    for index in range(1, 8):
+        counted.clear()
+        leader.produce(1, key=TopicPartition(TOPIC, index))
+        assert 1 <= len(counted) <= 2
+    assert not call.responses
 
 
 def test_partition_limits_bound_what_counts_towards_min_bytes(leader):

@@ -153,6 +153,21 @@ def test_an_emptied_disk_may_follow_once_it_is_out_of_the_isr(broker):
     assert broker.order(2, isr=(2,), is_new=False) == [Error.NONE]
 
 
+def test_settings_that_change_while_a_log_is_made_are_its_own(broker):
+    read = broker.zookeeper.read_configs
+    changed = LogConfig(min_insync_replicas=2)
+
+    async def read_and_change(entity_type, names):
+        found = await read(entity_type, names)
+        if not broker.zookeeper.configs:
+            broker.zookeeper.configs[TOPIC] = {"min.insync.replicas": "2"}
+            broker.store.update_topic_configs({TOPIC: changed})
+        return found
+
+    broker.zookeeper.read_configs = read_and_change
+    assert broker.lead().log.config.min_insync_replicas == 2
+
+
 def test_answers_by_version(broker):
     request = leader_and_isr(1, (1,), (1,), 1, is_new=True)
     response = broker.run(broker.replicas.roles.become_leader_or_follower, request, 4)

@@ -114,8 +114,8 @@ def leader(broker):
     """Broker 1 leads; 2 is in sync and 3 is not; what it sends of partition 0 is throttled to 1,000 bytes/s."""
     broker.lead(isr=(1, 2))
     broker.config.apply_dynamic({"leader.replication.throttled.rate": "1000"}, {})
-    broker.store.update_topic_config(
-        TOPIC, LogConfig(min_insync_replicas=1, leader_replication_throttled_replicas=("0:1",))
+    broker.store.update_topic_configs(
+        {TOPIC: LogConfig(min_insync_replicas=1, leader_replication_throttled_replicas=("0:1",))}
     )
     broker.replicas.append([(P0, batch(200))], 1, 1000, lambda _: None)
     return broker

@@ -329,7 +329,7 @@ def test_rolled_logs_are_flushed_when_asked_and_others_when_their_time_has_come(
     assert store.flush_due() == 1
     assert log.recovery_point == 2
     assert not store.flush_wanted
-    store.update_topic_config("orders", LogConfig(flush_ms=1000))
+    store.update_topic_configs({"orders": LogConfig(flush_ms=1000)})
     assert store.flush_due() == 0
     clock.advance(1000)
     assert store.flush_due() == 1
