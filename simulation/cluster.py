@@ -16,8 +16,8 @@ from typing import Final, TypeVar
 import trio
 
 from cluster.broker.broker import Broker
-from cluster.broker.environment import Environment
 from cluster.configuration.broker_config import BrokerConfig
+from cluster.environment.ports import Environment
 from cluster.network.broker_client import BrokerClient
 from simulation.cleaning_worker import InlineWorker
 from simulation.disk import SimulatedCrash, SimulatedDisk

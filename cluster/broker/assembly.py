@@ -21,7 +21,7 @@ from cluster.handlers.served import served_apis
 from cluster.network.broker_client import BrokerChannel, BrokerClient
 from cluster.network.listener import Listeners, NetworkLimits
 from cluster.replication.metadata_cache import MetadataCache, Node
-from cluster.replication.replicas import ReplicaMeans, Replicas
+from cluster.replication.replicas import Replicas
 from cluster.security.authorizer import Authorizer
 from cluster.zookeeper.acl_store import AclStore
 from cluster.zookeeper.controller_store import ControllerStore
@@ -31,10 +31,10 @@ from timing.timing_wheel import Timer
 
 if TYPE_CHECKING:
     from cluster.broker.addresses import Addresses
-    from cluster.broker.environment import Environment
     from cluster.broker.registration import Membership
     from cluster.broker.state_change_publisher import StateFeed
     from cluster.configuration.broker_config import BrokerConfig
+    from cluster.environment.ports import Environment
     from cluster.metrics.catalogue import BrokerMetrics
     from cluster.network.connection_limits import ConnectionLimits
     from cluster.network.endpoints import Endpoint
@@ -108,22 +108,14 @@ def assemble(means: Means) -> Parts:
     timer = Timer()
     topic_admin = TopicAdmin(means.store, config, check_topic_config, around.random)
     replicas = Replicas(
-        ReplicaMeans(
-            broker_id=config.broker_id,
-            store=means.logs,
-            metadata=metadata,
-            zookeeper=means.store,
-            clock=around.clock,
-            timer=timer,
-            config=config,
-            metrics=means.metrics,
-            make_client=lambda endpoint, client_id: _client(
-                means, endpoint, client_id, config.replica_socket_timeout_ms
-            ),
-            new_session_id=lambda: around.random.randint(1, 2**31 - 1),
-            offload=around.offload,
-            cleaning_worker=around.cleaning_worker,
-        )
+        config,
+        around,
+        means.logs,
+        metadata,
+        means.store,
+        timer,
+        means.metrics,
+        lambda endpoint, client_id: _client(means, endpoint, client_id, config.replica_socket_timeout_ms),
     )
     controller = Controller(
         config.broker_id,

@@ -24,7 +24,6 @@ import trio
 from cluster.broker.addresses import addresses_of
 from cluster.broker.assembly import Means, Parts, assemble, describe_partitions, registration_of
 from cluster.broker.controlled_shutdown import Departure
-from cluster.broker.environment import Environment
 from cluster.broker.exit_codes import BrokerStopError, ExitCode
 from cluster.broker.gauges import add_probes
 from cluster.broker.live_configuration import LiveConfiguration
@@ -32,6 +31,7 @@ from cluster.broker.management import StateChanges, management_methods
 from cluster.broker.registration import Membership
 from cluster.broker.state_change_publisher import StateFeed
 from cluster.coordinator.offsets_log import CONSUMER_OFFSETS
+from cluster.environment.ports import Environment
 from cluster.journal.writer import StateJournal
 from cluster.metrics.catalogue import BrokerMetrics
 from cluster.network.connection_limits import ConnectionLimits

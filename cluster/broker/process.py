@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import trio
 
 from cluster.broker.broker import Broker
-from cluster.broker.environment import real_environment
 from cluster.broker.exit_codes import ExitCode, stop_reason
 from cluster.broker.process_limits import set_process_limits
 from cluster.broker.task_dump import format_tasks
+from cluster.environment.machine import real_environment
 from cluster.zookeeper.guardian import BEATS_PER_LIMIT
 
 if TYPE_CHECKING:

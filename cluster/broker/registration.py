@@ -18,7 +18,7 @@ from cluster.zookeeper.session_record import SessionRecords
 from wire.types import NO_BROKER_EPOCH, BrokerEpoch
 
 if TYPE_CHECKING:
-    from cluster.broker.environment import Session
+    from cluster.environment.ports import Session
     from cluster.zookeeper.broker_store import BrokerStore
     from cluster.zookeeper.guardian import GuardianLink
     from cluster.zookeeper.znodes import BrokerRegistration

@@ -10,13 +10,14 @@ import sys
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
 from storage.compaction.cleaner import Cleaner, CleanerSettings, Cleaning
+from storage.compaction.cleaning_worker import CleaningWorker
 from storage.compaction.dirt import Dirt
-from storage.compaction.job import CleanedGroup, CleaningJob, CleaningResult, OnGroup, WorkerFailedError
+from storage.compaction.job import CleanedGroup, CleaningResult, WorkerFailedError
 
 if TYPE_CHECKING:
     from cluster.configuration.broker_config import BrokerConfig
@@ -32,27 +33,6 @@ SLICE: Final = 64
 STALENESS_LOOK_S: Final = 0.5
 _MEMORY_MIN: Final = 1 << 20
 _SETTINGS: Final = "log.cleaner."
-
-
-class CleaningWorker(Protocol):
-    """Runs one job; `storage.compaction.worker_process.WorkerProcess` does it in a process."""
-
-    def run(self, job: CleaningJob, on_group: OnGroup) -> CleaningResult:
-        """Run a job to its end, telling of finished groups meanwhile; blocks. Raises `WorkerFailedError` where there
-        is no result.
-        """
-        ...
-
-    def kill(self) -> None:
-        """Have `run` end soon; may come from another thread, before it, and after it."""
-        ...
-
-
-def worker_process() -> CleaningWorker:
-    """Make a worker that has a process of its own."""
-    from storage.compaction.worker_process import WorkerProcess  # for those that have something to clean
-
-    return WorkerProcess()
 
 
 class Compaction:

@@ -4,16 +4,18 @@ The parts stand in files of their own; this one puts them together and adds what
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import trio
 
+from cluster.environment.ports import Offload
 from cluster.network.endpoints import Endpoint
-from cluster.replication.compaction import CleaningWorker, Compaction, worker_process
+from cluster.replication.compaction import Compaction
+from cluster.replication.follower.fetcher import Fetcher
 from cluster.replication.follower.fetcher_pool import Fetchers
-from cluster.replication.follower.fetcher_surroundings import FetcherSurroundings
 from cluster.replication.leader.appends import NO_TOKENS, Appends, Tokens
 from cluster.replication.leader.fetch_service import Fetches
 from cluster.replication.leader.fetch_session_cache import FetchSessionCache
@@ -21,17 +23,16 @@ from cluster.replication.leader.group_flush import GroupFlush
 from cluster.replication.leader.record_deletions import OnDeleted, delete_records
 from cluster.replication.leader.replica_selector import replica_selector
 from cluster.replication.leader.verified_appends import VerifiedAppends
-from cluster.replication.moves.replica_move import MoveSurroundings
 from cluster.replication.moves.replica_moves import ReplicaMoves
 from cluster.replication.partition.isr_changes import IsrChanges, IsrStore
 from cluster.replication.partition.partition import Partition
-from cluster.replication.partition.partition_surroundings import PartitionSurroundings
 from cluster.replication.periodic_tasks import LogDirStore, Upkeep
-from cluster.replication.roles.controller_requests import RoleChanges, RoleSurroundings
+from cluster.replication.roles.controller_requests import RoleChanges
 from cluster.replication.roles.hosted_partitions import HostedPartitions
 from cluster.replication.roles.protocol_versions import inter_broker_versions
 from cluster.replication.throttle import Throttle
 from cluster.zookeeper.config_znodes import TOPICS
+from storage.compaction.cleaning_worker import CleaningWorker
 from storage.log import AppendOrigin
 from storage.log_config import InvalidLogConfigError, LogConfig
 from wire.errors import ApiError, Error
@@ -63,37 +64,28 @@ class ReplicaStore(IsrStore, LogDirStore, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaMeans:
-    """What replicas are given to work with.
+class ReplicaEnvironment(Protocol):
+    """What replicas need of the broker's `Environment`."""
 
-    Attributes:
-        broker_id: This broker.
-        store: The logs.
-        metadata: The cluster as the controller tells it.
-        zookeeper: Where ISRs are written and topics' settings read.
-        clock: Both clocks.
-        timer: Ends what waits; the broker runs it.
-        config: The broker's settings.
-        metrics: What is counted into.
-        make_client: Gives a channel to another broker's endpoint, under a client id.
-        new_session_id: Gives a random number from 1 to 2**31 - 1.
-        offload: Runs a slow file operation beside the loop; in a simulation, at once.
-        cleaning_worker: Makes what compacts one log.
-    """
+    @property
+    def clock(self) -> "Clock":
+        """Both clocks."""
+        ...
 
-    broker_id: BrokerId
-    store: "LogStore"
-    metadata: "MetadataCache"
-    zookeeper: "ReplicaStore"
-    clock: "Clock"
-    timer: "Timer"
-    config: "BrokerConfig"
-    metrics: "BrokerMetrics"
-    make_client: "Callable[[Endpoint, str], BrokerChannel]"
-    new_session_id: Callable[[], int]
-    offload: Callable[[Callable[[], object]], Awaitable[object]] = trio.to_thread.run_sync
-    cleaning_worker: Callable[[], CleaningWorker] = worker_process
+    @property
+    def offload(self) -> Offload:
+        """Runs a slow file operation beside the loop; in a simulation, at once."""
+        ...
+
+    @property
+    def random(self) -> Random:
+        """The numbers of fetch sessions."""
+        ...
+
+    @property
+    def cleaning_worker(self) -> Callable[[], CleaningWorker]:
+        """Makes what compacts one log."""
+        ...
 
 
 class ReplicaSize(NamedTuple):
@@ -120,7 +112,14 @@ class Replicas:
     """The replicas of one broker.
 
     Args:
-        means: What they work with.
+        config: The broker's settings.
+        environment: Time, disk and chance.
+        store: The logs.
+        metadata: The cluster as the controller describes it.
+        zookeeper: Where ISRs are written and topics' settings read.
+        timer: Ends what waits; the broker runs it.
+        metrics: What is counted into.
+        make_client: Makes a channel to another broker's endpoint, under a client id.
 
     Attributes:
         hosted: The partitions.
@@ -136,78 +135,108 @@ class Replicas:
         verified_appends: Appends transactional batches; whoever can reach coordinators sets its `ask`.
     """
 
-    def __init__(self, means: ReplicaMeans) -> None:
-        config, metadata, clock, timer = means.config, means.metadata, means.clock, means.timer
-        self._means = means
+    def __init__(
+        self,
+        config: "BrokerConfig",
+        environment: ReplicaEnvironment,
+        store: "LogStore",
+        metadata: "MetadataCache",
+        zookeeper: ReplicaStore,
+        timer: "Timer",
+        metrics: "BrokerMetrics",
+        make_client: "Callable[[Endpoint, str], BrokerChannel]",
+    ) -> None:
+        clock, offload, random = environment.clock, environment.offload, environment.random
+        broker_id = self._broker_id = config.broker_id
+        self._config = config
+        self._store = store
+        self._metadata = metadata
+        self._zookeeper = zookeeper
+        self._clock = clock
+        self._timer = timer
+        self._make_client = make_client
+        self._versions = inter_broker_versions(config.inter_broker_protocol_version)
         self._inter_broker_listener = config.inter_broker_listener
+        self._metrics = metrics
+        self._bytes_in = metrics.replication_bytes_in.only
+        self.replication_bytes_out = metrics.replication_bytes_out.only
         self.hosted = HostedPartitions(metadata)
-        self._group_flush = GroupFlush(clock, means.offload)
-        self.isr_changes = IsrChanges(means.zookeeper, clock, means.metrics)
+        self._group_flush = GroupFlush(clock, offload)
+        self.isr_changes = IsrChanges(zookeeper, clock, metrics)
+        self._fetch_throttle = self._throttle(
+            lambda: config.follower_replication_throttled_rate,
+            lambda settings: settings.follower_replication_throttled_replicas,
+            config.replication_quota_window_size_seconds,
+        )
         self.fetches = Fetches(
             self.hosted.find,
             metadata,
             clock,
             timer,
-            replica_selector(config.replica_selector_class, means.broker_id, metadata),
-            Throttle(
-                means.broker_id,
-                clock,
+            replica_selector(config.replica_selector_class, broker_id, metadata),
+            self._throttle(
                 lambda: config.leader_replication_throttled_rate,
                 lambda settings: settings.leader_replication_throttled_replicas,
                 config.replication_quota_window_size_seconds,
             ),
         )
-        self.replication_bytes_out = means.metrics.replication_bytes_out.only
         self.sessions = FetchSessionCache(
-            config.max_incremental_fetch_session_cache_slots, means.new_session_id
-        )
-        around = PartitionSurroundings(
-            broker_id=means.broker_id,
-            metadata=metadata,
-            lag_time_max_s=config.replica_lag_time_max_ms / 1000,
-            metrics=means.metrics,
-            submit_isr_change=self.isr_changes.submit,
-            wake_follower=self.fetches.wake_follower,
-            group_flush=self._group_flush.submit,
-            flush_on_ack=config.log_flush_on_ack,
+            config.max_incremental_fetch_session_cache_slots, lambda: random.randint(1, 2**31 - 1)
         )
         self._appends = Appends(
             self.hosted, clock, timer, lambda: config.transaction_partition_verification_enable
         )
         self.verified_appends = VerifiedAppends(self.hosted, self._appends, clock)
-        self.fetchers = Fetchers(self._fetcher_surroundings())
+        self.fetchers = Fetchers(config, self._make_fetcher)
         self.moves = ReplicaMoves(
             self.hosted,
-            self._move_surroundings(),
-            config.num_replica_alter_log_dirs_threads or len(means.store.directories),
+            store,
+            clock,
+            offload,
+            self._throttle(
+                lambda: config.replica_alter_log_dirs_rate,
+                lambda _: (),
+                config.alter_log_dirs_replication_quota_window_size_seconds,
+            ),
+            config.replica_fetch_max_bytes,
+            self._log_moved,
+            config.num_replica_alter_log_dirs_threads or len(store.directories),
         )
         self.roles = RoleChanges(
-            RoleSurroundings(
-                hosted=self.hosted,
-                partitions=around,
-                store=means.store,
-                metadata=metadata,
-                fetchers=self.fetchers,
-                fetches=self.fetches,
-                clock=clock,
-                log_configs=self._log_configs,
-                state_births=means.zookeeper.read_state_births,
-                offload=means.offload,
-                high_watermarks=means.store.checkpoints.read_high_watermarks(),
-                moves=self.moves,
-            )
+            broker_id,
+            self.hosted,
+            partial(
+                Partition,
+                broker_id=broker_id,
+                live_brokers=metadata,
+                lag_time_max_s=config.replica_lag_time_max_ms / 1000,
+                metrics=metrics,
+                submit_isr_change=self.isr_changes.submit,
+                wake_follower=self.fetches.wake_follower,
+                group_flush=self._group_flush.submit,
+                flush_on_ack=config.log_flush_on_ack,
+            ),
+            store,
+            metadata,
+            self.fetchers,
+            self.fetches,
+            self.moves,
+            clock,
+            self._log_configs,
+            zookeeper.read_state_births,
+            offload,
         )
-        self.compaction = Compaction(means.store, clock, config, means.offload, means.cleaning_worker)
+        self.compaction = Compaction(store, clock, config, offload, environment.cleaning_worker)
         self.upkeep = Upkeep(
-            means.broker_id,
+            broker_id,
             self.hosted,
             self.fetchers,
             self.moves,
-            means.store,
-            means.zookeeper,
+            store,
+            zookeeper,
             clock,
             config,
-            means.offload,
+            offload,
             self.compaction.is_cleaning,
         )
         self.roles.on_stopped.append(self._forget_metrics)
@@ -221,7 +250,7 @@ class Replicas:
         """Drop the counters of topics of which nothing is left here."""
         hosted = {key.topic for key in (*self.hosted.online, *self.hosted.offline)}
         for topic in {key.topic for key, _ in stopped} - hosted:
-            self._means.metrics.forget_topic(topic)
+            self._metrics.forget_topic(topic)
 
     def _log_moved(self, partition: Partition) -> None:
         self.fetchers.log_starts_moved([partition.topic_partition])
@@ -281,7 +310,7 @@ class Replicas:
         self, offsets: Mapping[TopicPartition, int], timeout_ms: int, on_done: OnDeleted
     ) -> None:
         """Let logs start later, and wait for the other replicas: see `record_deletions`."""
-        delete_records(self.hosted, self._means.timer, offsets, timeout_ms, on_done)
+        delete_records(self.hosted, self._timer, offsets, timeout_ms, on_done)
 
     def partition_or_error(self, topic_partition: TopicPartition) -> Partition:
         """Return a hosted partition.
@@ -306,7 +335,7 @@ class Replicas:
 
     def log_directories(self) -> list[DirectoryContent]:
         """Return what lies in each log directory, for DescribeLogDirs."""
-        store = self._means.store
+        store = self._store
         content = []
         for log_directory in store.directories:
             if log_directory.is_offline:
@@ -335,64 +364,54 @@ class Replicas:
         return content
 
     def _lag_of_copy(self, future: "Log") -> int:
-        log = self._means.store.get(future.topic_partition)
+        log = self._store.get(future.topic_partition)
         return -1 if log is None else max(0, log.log_end_offset - future.log_end_offset)
 
     # Ways to others
 
-    def _fetcher_surroundings(self) -> FetcherSurroundings:
-        means, config = self._means, self._means.config
-        return FetcherSurroundings(
-            broker_id=means.broker_id,
+    def _throttle(
+        self,
+        rate: Callable[[], int],
+        throttled_replicas: Callable[[LogConfig], tuple[str, ...]],
+        window_s: float,
+    ) -> Throttle:
+        """Make a throttle of one direction: a rate, and which replicas it applies to by a topic's settings."""
+        return Throttle(self._broker_id, self._clock, rate, throttled_replicas, window_s)
+
+    def _make_fetcher(
+        self, leader_id: BrokerId, fetcher_id: int, on_failed: Callable[[TopicPartition, str], None]
+    ) -> Fetcher:
+        config = self._config
+        return Fetcher(
+            leader_id,
+            fetcher_id,
+            broker_id=self._broker_id,
             broker_epoch=lambda: self.roles.broker_epoch,
             config=config,
-            versions=inter_broker_versions(config.inter_broker_protocol_version),
-            clock=means.clock,
+            versions=self._versions,
+            clock=self._clock,
             connect=self._connect,
-            failed={},
-            bytes_in=means.metrics.replication_bytes_in.only,
+            on_failed=on_failed,
+            bytes_in=self._bytes_in,
             settle=self._group_flush.settle,
             flush=self._group_flush.flush,
             flush_on_ack=config.log_flush_on_ack,
-            throttle=Throttle(
-                means.broker_id,
-                means.clock,
-                lambda: config.follower_replication_throttled_rate,
-                lambda settings: settings.follower_replication_throttled_replicas,
-                config.replication_quota_window_size_seconds,
-            ),
-        )
-
-    def _move_surroundings(self) -> MoveSurroundings:
-        means, config = self._means, self._means.config
-        return MoveSurroundings(
-            store=means.store,
-            clock=means.clock,
-            offload=means.offload,
-            throttle=Throttle(
-                means.broker_id,
-                means.clock,
-                lambda: config.replica_alter_log_dirs_rate,
-                lambda _: (),
-                config.alter_log_dirs_replication_quota_window_size_seconds,
-            ),
-            chunk_bytes=config.replica_fetch_max_bytes,
-            on_promoted=self._log_moved,
+            throttle=self._fetch_throttle,
         )
 
     def _connect(self, leader_id: BrokerId, fetcher_id: int) -> "BrokerChannel | None":
-        node = self._means.metadata.node(leader_id, self._inter_broker_listener)
+        node = self._metadata.node(leader_id, self._inter_broker_listener)
         if node is None:
             return None
         endpoint = Endpoint(self._inter_broker_listener, node.host, node.port, node.security_protocol)
-        return self._means.make_client(endpoint, f"broker-{self._means.broker_id}-fetcher-{fetcher_id}")
+        return self._make_client(endpoint, f"broker-{self._broker_id}-fetcher-{fetcher_id}")
 
     async def _log_configs(self, topics: Iterable[str]) -> dict[str, LogConfig]:
         """Read topics' settings; where a topic has none, the broker's hold."""
-        base = self._means.config.log_config_defaults()
+        base = self._config.log_config_defaults()
         configs: dict[str, LogConfig] = {}
 
-        for topic, values in (await self._means.zookeeper.read_configs(TOPICS, topics)).items():
+        for topic, values in (await self._zookeeper.read_configs(TOPICS, topics)).items():
             try:
                 configs[topic] = LogConfig.from_strings(values, base)
             except InvalidLogConfigError as error:

@@ -12,21 +12,22 @@ Rules of this file:
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import trio
 
+from cluster.metrics.registry import Counter
 from cluster.network.broker_client import BrokerChannel, ConnectionFailedError
 from cluster.replication.follower.fetch_state import FIRST_BACKOFF_S, FetchState, truncation_offset
-from cluster.replication.follower.fetcher_surroundings import FetcherSurroundings
 from cluster.replication.follower.offset_reset import LeaderOffsets, find_place
 from cluster.replication.follower.session import FollowerSession
-from cluster.replication.roles.protocol_versions import FETCH_BY_NAME
+from cluster.replication.roles.protocol_versions import FETCH_BY_NAME, InterBrokerVersions
 from storage.errors import CorruptBatchError, LogError, UnexpectedAppendOffsetError
 from wire.errors import ApiError, Error, RemoteProtocolError
 from wire.messages.fetch import FetchRequest, FetchResponse, PartitionData, ReplicaState
 from wire.types import (
+    BrokerEpoch,
     BrokerId,
     LeaderEpoch,
     MonotonicSeconds,
@@ -36,7 +37,10 @@ from wire.types import (
 )
 
 if TYPE_CHECKING:
+    from cluster.configuration.broker_config import BrokerConfig
+    from cluster.replication.throttle import Throttle
     from storage.log import Log
+    from timing.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -88,19 +92,58 @@ class Fetcher:
     Args:
         leader_id: The broker to fetch from.
         fetcher_id: Which of the fetchers of this leader.
-        around: What it shares with the others.
+        broker_id: This broker.
+        broker_epoch: Gives the epoch of its registration.
+        config: Its settings.
+        versions: What the other brokers understand.
+        clock: Tells when a delayed partition may go on.
+        connect: Gives a channel to a broker, or None while its address is not known.
+        on_failed: Takes a partition that will not be fetched any more, and why.
+        bytes_in: Counts the bytes that were appended.
+        settle: Makes truncations survive power loss, beside the loop, before more is fetched.
+        flush: Puts logs on disk before the next fetch acknowledges them.
+        flush_on_ack: Whether that is done for every append, ``log.flush.on.ack``.
+        throttle: Of what is copied while catching up; None for none.
 
     Attributes:
         states: The partitions by name.
         fetches: How many requests were answered.
     """
 
-    def __init__(self, leader_id: BrokerId, fetcher_id: int, around: FetcherSurroundings) -> None:
+    def __init__(
+        self,
+        leader_id: BrokerId,
+        fetcher_id: int,
+        *,
+        broker_id: BrokerId,
+        broker_epoch: Callable[[], BrokerEpoch],
+        config: "BrokerConfig",
+        versions: InterBrokerVersions,
+        clock: "Clock",
+        connect: Callable[[BrokerId, int], BrokerChannel | None],
+        on_failed: Callable[[TopicPartition, str], None],
+        bytes_in: Counter,
+        settle: "Callable[[Iterable[Log]], Awaitable[None]]",
+        flush: "Callable[[Iterable[Log]], Awaitable[None]]",
+        flush_on_ack: bool = False,
+        throttle: "Throttle | None" = None,
+    ) -> None:
         self.leader_id = leader_id
         self.fetcher_id = fetcher_id
         self.states: dict[TopicPartition, FetchState] = {}
         self.fetches = 0
-        self._around = around
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._config = config
+        self._versions = versions
+        self._clock = clock
+        self._connect = connect
+        self._on_failed = on_failed
+        self._bytes_in = bytes_in
+        self._settle = settle
+        self._flush = flush
+        self._flush_on_ack = flush_on_ack
+        self._throttle = throttle
         self._session = FollowerSession()
         self._changed: dict[TopicPartition, None] = {}
         self._dropped: dict[TopicPartition, None] = {}
@@ -158,10 +201,9 @@ class Fetcher:
             self.reconnect()
 
     async def _round(self) -> None:
-        around = self._around
-        self._resume(around.clock.monotonic())
-        if around.throttle is not None and around.throttle.is_on:
-            for topic_partition, state in around.throttle.hold_back(self.states).items():
+        self._resume(self._clock.monotonic())
+        if self._throttle is not None and self._throttle.is_on:
+            for topic_partition, state in self._throttle.hold_back(self.states).items():
                 self._delayed[topic_partition] = state
                 self._dropped[topic_partition] = None
                 self._changed.pop(topic_partition, None)
@@ -171,7 +213,7 @@ class Fetcher:
             return
         channel = self._channel
         if channel is None:
-            channel = self._channel = around.connect(self.leader_id, self.fetcher_id)
+            channel = self._channel = self._connect(self.leader_id, self.fetcher_id)
         if channel is None:
             await self._back_off()
             return
@@ -181,11 +223,11 @@ class Fetcher:
                 await self._apply(response)
                 if self._truncated:
                     truncated, self._truncated = self._truncated, {}
-                    await around.settle(truncated)
-                due = [log for log in self._appended if around.flush_on_ack or log.is_flush_due]
+                    await self._settle(truncated)
+                due = [log for log in self._appended if self._flush_on_ack or log.is_flush_due]
                 self._appended.clear()
                 if due:
-                    await around.flush(due)
+                    await self._flush(due)
             await self._find_places(channel)
         except (ConnectionFailedError, RemoteProtocolError) as error:
             logger.warning("fetching from broker %d failed: %s", self.leader_id, error)
@@ -198,7 +240,7 @@ class Fetcher:
 
     async def _back_off(self) -> None:
         """Wait before the next attempt to connect, longer each time."""
-        limit_s = self._around.config.replica_fetch_backoff_ms / 1000
+        limit_s = self._config.replica_fetch_backoff_ms / 1000
         await trio.sleep(min(self._backoff_s, limit_s))
         self._backoff_s = min(self._backoff_s * 2, limit_s)
 
@@ -208,7 +250,7 @@ class Fetcher:
         if deadline is None:
             await self._news.wait()
             return
-        with trio.move_on_after(max(0.0, deadline - self._around.clock.monotonic())):
+        with trio.move_on_after(max(0.0, deadline - self._clock.monotonic())):
             await self._news.wait()
 
     def _resume(self, now: MonotonicSeconds) -> None:
@@ -226,8 +268,8 @@ class Fetcher:
     async def _fetch(
         self, channel: BrokerChannel, ready: Mapping[TopicPartition, FetchState]
     ) -> FetchResponse | None:
-        around, config = self._around, self._around.config
-        version = around.versions.fetch
+        config = self._config
+        version = self._versions.fetch
         for topic_partition in self._changed:
             state = ready.get(topic_partition)
             if state is not None and state.partition.log is not None:
@@ -243,9 +285,9 @@ class Fetcher:
         if not part.by_id:
             version = min(version, FETCH_BY_NAME)
         identity: dict[str, object] = (
-            {"replica_state": ReplicaState(replica_id=around.broker_id, replica_epoch=around.broker_epoch())}
+            {"replica_state": ReplicaState(replica_id=self._broker_id, replica_epoch=self._broker_epoch())}
             if version >= 15
-            else {"replica_id": around.broker_id}
+            else {"replica_id": self._broker_id}
         )
         request = FetchRequest(
             max_wait_ms=config.replica_fetch_wait_max_ms,
@@ -334,8 +376,8 @@ class Fetcher:
             log.truncate_fully_and_start_at(Offset(error.first_offset), end)
             result = log.append_as_follower(records)
         if result.last_offset >= 0:
-            self._around.bytes_in.value += result.size
-            throttle = self._around.throttle
+            self._bytes_in.value += result.size
+            throttle = self._throttle
             if throttle is not None and throttle.is_on and throttle.applies_to(log):
                 throttle.record(result.size)
             self._appended[log] = None
@@ -377,12 +419,11 @@ class Fetcher:
 
     async def _find_places(self, channel: BrokerChannel) -> None:
         """Find out where to go on for partitions whose offset the leader does not have."""
-        around = self._around
         while self._out_of_range:
             topic_partition, state = self._out_of_range.popitem()
             try:
                 found = await find_place(
-                    LeaderOffsets(channel, around.broker_id, around.versions.list_offsets),
+                    LeaderOffsets(channel, self._broker_id, self._versions.list_offsets),
                     state,
                     lambda key=topic_partition, asked=state: self.states.get(key) is asked,  # type: ignore[misc]
                 )
@@ -401,7 +442,7 @@ class Fetcher:
     def _delay(self, state: FetchState) -> None:
         if self.states.get(state.topic_partition) is not state:
             return  # it was asked about for a while, and is in another epoch, or elsewhere, by now
-        state.delay(self._around.clock.monotonic(), self._around.config.replica_fetch_backoff_ms / 1000)
+        state.delay(self._clock.monotonic(), self._config.replica_fetch_backoff_ms / 1000)
         self._delayed[state.topic_partition] = state
         self._dropped[state.topic_partition] = None
 
@@ -409,5 +450,5 @@ class Fetcher:
         topic_partition = state.topic_partition
         if self.states.get(topic_partition) is state:
             self.remove(topic_partition)
-            self._around.failed[topic_partition] = reason
+            self._on_failed(topic_partition, reason)
             logger.warning("%s is not fetched any more: %s", topic_partition, reason)

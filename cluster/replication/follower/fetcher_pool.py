@@ -1,15 +1,18 @@
 """The fetchers of a broker: ``num.replica.fetchers`` tasks per leader, each with a share of its partitions."""
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import trio
 
 from cluster.replication.follower.fetch_state import FetchState
 from cluster.replication.follower.fetcher import Fetcher
-from cluster.replication.follower.fetcher_surroundings import FetcherSurroundings
 from cluster.replication.partition.partition import Partition
 from wire.types import NO_LEADER, BrokerId, TopicPartition
+
+if TYPE_CHECKING:
+    from cluster.configuration.broker_config import BrokerConfig
 
 logger = logging.getLogger(__name__)
 
@@ -24,15 +27,25 @@ def fetcher_for(topic_partition: TopicPartition, count: int) -> int:
     return 0 if signed == -(1 << 31) else abs(signed) % count
 
 
+OnFailed = Callable[[TopicPartition, str], None]
+MakeFetcher = Callable[[BrokerId, int, OnFailed], Fetcher]
+
+
 class Fetchers:
     """Starts and stops fetchers as partitions come and go.
 
     Args:
-        around: What the fetchers share.
+        config: The broker's settings, for ``num.replica.fetchers``.
+        make_fetcher: Makes a fetcher of a leader, by number, which reports partitions that it cannot fetch.
+
+    Attributes:
+        failed: Partitions that are not fetched any more, and why.
     """
 
-    def __init__(self, around: FetcherSurroundings) -> None:
-        self._around = around
+    def __init__(self, config: "BrokerConfig", make_fetcher: MakeFetcher) -> None:
+        self._config = config
+        self._make_fetcher = make_fetcher
+        self.failed: dict[TopicPartition, str] = {}
         self._nursery: trio.Nursery | None = None
         self._fetchers: dict[tuple[BrokerId, int], Fetcher] = {}
         self._scopes: dict[tuple[BrokerId, int], trio.CancelScope] = {}
@@ -40,11 +53,6 @@ class Fetchers:
 
     def __iter__(self) -> Iterator[Fetcher]:
         return iter(tuple(self._fetchers.values()))
-
-    @property
-    def failed(self) -> dict[TopicPartition, str]:
-        """Partitions that were given up, and why."""
-        return self._around.failed
 
     def lag_max(self) -> int:
         """Return how far the slowest partition is behind its leader's high watermark."""
@@ -74,10 +82,10 @@ class Fetchers:
             return
         if not log.leader_epochs and log.log_end_offset > log.high_watermark:
             log.truncate_suffix(log.high_watermark)
-        key = (partition.leader_id, fetcher_for(topic_partition, self._around.config.num_replica_fetchers))
+        key = (partition.leader_id, fetcher_for(topic_partition, self._config.num_replica_fetchers))
         fetcher = self._fetchers.get(key)
         if fetcher is None:
-            fetcher = self._fetchers[key] = Fetcher(*key, self._around)
+            fetcher = self._fetchers[key] = self._make_fetcher(*key, self.failed.__setitem__)
             if self._nursery is not None:
                 self._start(key, fetcher)
         fetcher.add(FetchState(partition, log))
@@ -85,7 +93,7 @@ class Fetchers:
 
     def leave(self, topic_partition: TopicPartition) -> None:
         """Fetch a partition no more."""
-        self._around.failed.pop(topic_partition, None)
+        self.failed.pop(topic_partition, None)
         fetcher = self._places.pop(topic_partition, None)
         if fetcher is not None:
             fetcher.remove(topic_partition)

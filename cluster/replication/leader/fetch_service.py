@@ -323,7 +323,9 @@ class Fetches:
         offset = item.fetch_offset
         leader_end = log.log_end_offset
         remote = (
-            partition.follower(params.replica_id, item.current_leader_epoch) if params.is_follower else None
+            partition.followers.get(params.replica_id, item.current_leader_epoch)
+            if params.is_follower
+            else None
         )
         if item.last_fetched_epoch >= 0:
             diverging = divergence(log, item, leader_end)

@@ -12,7 +12,6 @@ Rules of this file:
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -37,34 +36,18 @@ NOTHING_TO_READ_S: Final = 0.5
 """How long to wait where a truncated log ends behind its last batch: only its next append can be copied."""
 
 
-@dataclass(slots=True, eq=False)
-class MoveSurroundings:
-    """What every move of one broker shares.
-
-    Attributes:
-        store: The logs.
-        clock: Wall time, for retention in the copy.
-        offload: Runs slow file operations beside the loop.
-        throttle: Of all moves together.
-        chunk_bytes: What is copied at a time.
-        on_promoted: Called with a partition whose log has just changed.
-    """
-
-    store: "LogStore"
-    clock: "Clock"
-    offload: Callable[[Callable[[], object]], Awaitable[object]]
-    throttle: Throttle
-    chunk_bytes: int
-    on_promoted: Callable[[Partition], None]
-
-
 class ReplicaMove:
     """Fills the future log of one partition.
 
     Args:
         partition: Whose log moves.
         future: The future log.
-        around: What it shares with the others.
+        store: The logs.
+        clock: Wall time, for retention in the copy.
+        offload: Runs slow file operations beside the loop.
+        throttle: Of all moves together.
+        chunk_bytes: What is copied at a time.
+        on_promoted: Called with the partition when its log has just changed.
 
     Attributes:
         partition: As given.
@@ -72,11 +55,26 @@ class ReplicaMove:
         scope: Cancels it.
     """
 
-    def __init__(self, partition: Partition, future: "Log", around: MoveSurroundings) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        future: "Log",
+        store: "LogStore",
+        clock: "Clock",
+        offload: Callable[[Callable[[], object]], Awaitable[object]],
+        throttle: Throttle,
+        chunk_bytes: int,
+        on_promoted: Callable[[Partition], None],
+    ) -> None:
         self.partition = partition
         self.future = future
         self.scope = trio.CancelScope()
-        self._around = around
+        self._store = store
+        self._clock = clock
+        self._offload = offload
+        self._throttle = throttle
+        self._chunk_bytes = chunk_bytes
+        self._on_promoted = on_promoted
         self._followed: tuple[Log, int] | None = None
 
     def stop(self) -> None:
@@ -99,7 +97,7 @@ class ReplicaMove:
             while (current := self.partition.log) is not None:
                 self._align(current)
                 if future.flusher.unsettled:
-                    await self._around.offload(future.settle)
+                    await self._offload(future.settle)
                     continue
                 if future.log_end_offset == current.log_end_offset:
                     await self._take_place()
@@ -108,10 +106,10 @@ class ReplicaMove:
         return False
 
     async def _take_place(self) -> None:
-        around, partition = self._around, self.partition
-        old = around.store.moves.promote(partition.topic_partition)
+        partition = self.partition
+        old = self._store.moves.promote(partition.topic_partition)
         partition.replace_log(self.future)
-        around.on_promoted(partition)
+        self._on_promoted(partition)
         logger.info(
             "%s has moved from %s to %s",
             partition.topic_partition,
@@ -119,7 +117,7 @@ class ReplicaMove:
             self.future.log_directory.path,
         )
         with trio.CancelScope(shield=True):
-            await around.offload(lambda: around.store.moves.finish_promotion(old))
+            await self._offload(lambda: self._store.moves.finish_promotion(old))
 
     # Following
 
@@ -133,7 +131,7 @@ class ReplicaMove:
             future.truncate_fully_and_start_at(current.log_start_offset)
         future.set_high_watermark(current.high_watermark)
         if future.advance_log_start(min(current.log_start_offset, future.high_watermark)):
-            future.delete_old_segments(self._around.clock.wall_ms())
+            future.delete_old_segments(self._clock.wall_ms())
 
     def _truncate(self, current: "Log") -> None:
         """Go back to the last offset that both have, epoch by epoch."""
@@ -143,12 +141,12 @@ class ReplicaMove:
             future.truncate_suffix(end)
 
     async def _copy_some(self, current: "Log") -> None:
-        around, future = self._around, self.future
-        size = around.chunk_bytes
-        if around.throttle.is_on:
-            size = min(size, around.throttle.room())
+        future = self.future
+        size = self._chunk_bytes
+        if self._throttle.is_on:
+            size = min(size, self._throttle.room())
             if size <= 0:
-                await trio.sleep(around.throttle.wait_s())
+                await trio.sleep(self._throttle.wait_s())
                 return
         read = current.read(
             future.log_end_offset, size, upper_bound=current.log_end_offset, min_one_batch=True
@@ -161,7 +159,7 @@ class ReplicaMove:
             data: object = _read(current, found)
         else:
             truncations = current.truncations
-            data = await around.offload(lambda: _read(current, found))
+            data = await self._offload(lambda: _read(current, found))
             # The thread's end is waited for, whatever has happened meanwhile.
             if self.scope.cancel_called or self.partition.log is not current:
                 return
@@ -169,7 +167,7 @@ class ReplicaMove:
                 return
         if isinstance(data, bytes):
             self._append(data)
-            around.throttle.record(len(data))
+            self._throttle.record(len(data))
         await trio.lowlevel.checkpoint()
 
     def _append(self, data: bytes) -> None:

@@ -6,14 +6,15 @@ the order of their coming.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import trio
 
-from cluster.replication.moves.replica_move import MoveSurroundings, ReplicaMove
+from cluster.replication.moves.replica_move import ReplicaMove
 from cluster.replication.partition.partition import Partition
 from cluster.replication.roles.hosted_partitions import HostedPartitions
+from cluster.replication.throttle import Throttle
 from storage import names
 from storage.errors import LogError, StorageError
 from wire.errors import Error
@@ -21,6 +22,8 @@ from wire.types import TopicPartition
 
 if TYPE_CHECKING:
     from storage.log_directory import LogDirectory
+    from storage.store import LogStore
+    from timing.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -32,13 +35,37 @@ class ReplicaMoves:
 
     Args:
         hosted: The partitions.
-        around: What moves share.
+        store: The logs.
+        clock: Wall time, for retention in the copies.
+        offload: Runs slow file operations beside the loop.
+        throttle: Of all moves together.
+        chunk_bytes: What is copied at a time.
+        on_promoted: Called with a partition whose log has just changed.
         limit: How many copy at a time.
+
+    Attributes:
+        chunk_bytes: As given.
+        on_promoted: As given.
     """
 
-    def __init__(self, hosted: HostedPartitions, around: MoveSurroundings, limit: int) -> None:
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        store: "LogStore",
+        clock: "Clock",
+        offload: Callable[[Callable[[], object]], Awaitable[object]],
+        throttle: Throttle,
+        chunk_bytes: int,
+        on_promoted: Callable[[Partition], None],
+        limit: int,
+    ) -> None:
         self._hosted = hosted
-        self._around = around
+        self._store = store
+        self._clock = clock
+        self._offload = offload
+        self._throttle = throttle
+        self.chunk_bytes = chunk_bytes
+        self.on_promoted = on_promoted
         self._limiter = trio.Semaphore(limit)
         self._moves: dict[TopicPartition, ReplicaMove] = {}
         self._nursery: trio.Nursery | None = None
@@ -69,7 +96,7 @@ class ReplicaMoves:
         return {key: await self._alter_one(key, path) for key, path in wanted.items()}
 
     async def _alter_one(self, topic_partition: TopicPartition, path: str) -> Error:
-        store, offload = self._around.store, self._around.offload
+        store, offload = self._store, self._offload
         partition = self._hosted.get(topic_partition)
         try:
             if len(names.marked_directory(topic_partition, "0" * 32, names.FUTURE_DIRECTORY)) > _NAME_LIMIT:
@@ -101,12 +128,21 @@ class ReplicaMoves:
     def resume(self, partition: Partition) -> None:
         """Go on with the move of a partition, if it has a future log and does not move already."""
         topic_partition = partition.topic_partition
-        future = self._around.store.future_log(topic_partition)
+        future = self._store.future_log(topic_partition)
         known = self._moves.get(topic_partition)
         if future is None or partition.log is None or (known is not None and known.future is future):
             return
         self.stop(topic_partition)
-        move = self._moves[topic_partition] = ReplicaMove(partition, future, self._around)
+        move = self._moves[topic_partition] = ReplicaMove(
+            partition,
+            future,
+            self._store,
+            self._clock,
+            self._offload,
+            self._throttle,
+            self.chunk_bytes,
+            self.on_promoted,
+        )
         self._start(move)
 
     def stop(self, topic_partition: TopicPartition) -> None:
@@ -117,7 +153,7 @@ class ReplicaMoves:
 
     def directory_failed(self, log_directory: "LogDirectory") -> None:
         """Stop the moves from and to a directory; those from it can go on after a restart, if it is usable then."""
-        store = self._around.store
+        store = self._store
         for move in tuple(self._moves.values()):
             log = move.partition.log
             if (

@@ -104,7 +104,7 @@ class IsrChanges:
             except (BadVersionError, NoNodeError) as error:
                 logger.info("ISR of %s is not changed: %s", topic_partition, error)
                 self._failures.value += 1
-                partition.isr_superseded(pending)
+                partition.in_sync_replicas.superseded(pending)
                 return
             except ZooKeeperError as error:
                 logger.warning("ISR of %s waits for ZooKeeper: %s", topic_partition, error)

@@ -4,76 +4,66 @@ The high watermark is the smallest log end among the *maximal* ISR and those liv
 caught up, so that one which is about to join is not outrun. It stands still while the ISR is smaller than
 ``min.insync.replicas``, whatever the acks (KAFKA-15583), and never falls on a leader.
 
-Pure: the caller says what time it is.
+Pure: the caller says what time it is and who lives.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from cluster.replication.partition.partition_surroundings import PartitionSurroundings
 from cluster.replication.partition.remote_replica import RemoteReplica
 from cluster.statemachines.isr import IsrState
 from cluster.statemachines.leadership import PartitionLeadership
-from wire.types import BrokerId, ControllerEpoch, LeaderEpoch, MonotonicSeconds, ZkVersion
+from wire.types import BrokerId, ControllerEpoch, LeaderEpoch, MonotonicSeconds, Offset, ZkVersion
 
 if TYPE_CHECKING:
-    from storage.log import Log
     from wire.messages.leader_and_isr import LeaderAndIsrPartitionState
 
 
-def effective_min_isr(log: "Log", remotes: Mapping[BrokerId, RemoteReplica]) -> int:
-    """Return ``min.insync.replicas``, which cannot be more than there are replicas."""
-    return min(log.config.min_insync_replicas, len(remotes) + 1)
-
-
-def waits_for_disk(log: "Log", around: PartitionSurroundings) -> bool:
-    """Whether an acknowledgement waits for the disk: by the broker's setting, or the topic's ``flush.messages=1``."""
-    return around.flush_on_ack or log.config.flush_messages <= 1
-
-
-def advance_high_watermark(
-    log: "Log",
+def replicated_offset(
+    end: Offset,
+    persisted: Offset,
     isr: IsrState,
     remotes: Mapping[BrokerId, RemoteReplica],
-    around: PartitionSurroundings,
+    is_alive: Callable[[BrokerId], bool],
     now: MonotonicSeconds,
-) -> bool:
-    """Raise a leader's high watermark as far as the rules allow; gives whether it rose.
+    max_lag_s: float,
+) -> Offset:
+    """Return the offset below which every replica that counts has the log: how far the high watermark may rise.
 
-    Where acknowledgements wait for the disk, the leader itself counts as far as it has flushed.
+    Args:
+        end: Where the leader's log ends.
+        persisted: How far the leader itself counts; below `end` where acknowledgements wait for the disk.
+        isr: The in-sync replicas.
+        remotes: The followers.
+        is_alive: Whether a broker is live.
+        now: The time of the question.
+        max_lag_s: How long a follower may be behind and count as caught up.
     """
-    if len(isr.isr) < min(log.config.min_insync_replicas, len(remotes) + 1):
-        return False
-    end = watermark = log.log_end_offset
-    if waits_for_disk(log, around):
-        watermark = min(watermark, log.recovery_point)
+    offset = persisted
     maximal = isr.maximal_isr
     for remote in remotes.values():
-        if remote.log_end_offset < watermark and (
+        if remote.log_end_offset < offset and (
             remote.broker_id in maximal
-            or (
-                remote.is_caught_up(end, now, around.lag_time_max_s)
-                and around.metadata.is_alive(remote.broker_id)
-            )
+            or (remote.is_caught_up(end, now, max_lag_s) and is_alive(remote.broker_id))
         ):
-            watermark = remote.log_end_offset
-    return log.advance_high_watermark(watermark)
+            offset = remote.log_end_offset
+    return offset
 
 
 def out_of_sync(
-    log: "Log",
+    end: Offset,
     isr: IsrState,
     remotes: Mapping[BrokerId, RemoteReplica],
-    around: PartitionSurroundings,
+    leader_id: BrokerId,
     now: MonotonicSeconds,
+    max_lag_s: float,
 ) -> frozenset[BrokerId]:
-    """Return the members of the ISR, other than the leader, that have not been caught up for the whole lag time."""
-    end, lag = log.log_end_offset, around.lag_time_max_s
+    """Return the members of the ISR, other than the leader, that have not been caught up for `max_lag_s`."""
     return frozenset(
         member
         for member in isr.isr
-        if member != around.broker_id
-        and not ((remote := remotes.get(member)) and remote.is_caught_up(end, now, lag))
+        if member != leader_id
+        and not ((remote := remotes.get(member)) and remote.is_caught_up(end, now, max_lag_s))
     )
 
 

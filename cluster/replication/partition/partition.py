@@ -3,40 +3,25 @@
 Rules of this file:
 
 - Nothing here awaits. An ISR change is *proposed*: the partition enters a pending state and hands itself to
-  ``submit_isr_change``; the outcome comes back through `isr_committed`, `isr_refused` or `isr_superseded`.
-- The rules of the high watermark and of who is in sync stand in `cluster.replication.partition.isr_rules`.
+  ``submit_isr_change``; the outcome comes back through `isr_committed` or
+  `in_sync_replicas`.
+- Its parts hold what is known of the followers (`Followers`) and of the ISR (`InSyncReplicas`); the rules of the high
+  watermark and of who is in sync stand in `cluster.replication.partition.isr_rules`.
 - State changes first, waiters are called after: a waiter may append again from within its callback.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from cluster.replication.partition.isr_rules import (
-    advance_high_watermark,
-    effective_min_isr,
-    leadership_in,
-    out_of_sync,
-    waits_for_disk,
-)
-from cluster.replication.partition.partition_surroundings import PartitionSurroundings
+from cluster.replication.partition.followers import Followers
+from cluster.replication.partition.in_sync_replicas import InSyncReplicas
+from cluster.replication.partition.isr_rules import leadership_in, out_of_sync, replicated_offset
 from cluster.replication.partition.remote_replica import RemoteReplica
 from cluster.replication.partition.topic_traffic import TopicTraffic
 from cluster.replication.partition.waiters import Waiters
-from cluster.statemachines.isr import (
-    ChangeCommitted,
-    ChangeRefused,
-    ChangeSuperseded,
-    CommittedIsr,
-    ExpandProposed,
-    IsrState,
-    LeadershipReceived,
-    PendingIsr,
-    ShrinkProposed,
-    step,
-)
-from cluster.statemachines.leadership import PartitionLeadership
+from cluster.statemachines.isr import IsrState, PendingIsr
 from wire.errors import ApiError, Error
 from wire.types import (
-    NO_CONTROLLER_EPOCH,
     NO_LEADER,
     NO_LEADER_EPOCH,
     NO_TOPIC_ID,
@@ -51,6 +36,7 @@ from wire.types import (
 )
 
 if TYPE_CHECKING:
+    from cluster.metrics.catalogue import BrokerMetrics
     from storage.log import AppendOrigin, AppendResult, Log
     from storage.verification import VerificationToken
     from wire.messages.leader_and_isr import LeaderAndIsrPartitionState
@@ -58,13 +44,41 @@ if TYPE_CHECKING:
 ACKS_ALL = -1
 
 
-_NO_LEADERSHIP = CommittedIsr(
-    PartitionLeadership(NO_LEADER, NO_LEADER_EPOCH, (), NO_CONTROLLER_EPOCH, ZkVersion(-1))
-)
+class LiveBrokers(Protocol):
+    """What is needed of the metadata; `MetadataCache` has it."""
+
+    def is_alive(self, broker_id: BrokerId) -> bool:
+        """Whether a broker is live."""
+        ...
+
+
+class Assignment(NamedTuple):
+    """The brokers that a partition is assigned to.
+
+    Attributes:
+        replicas: All of them.
+        adding: Those that a reassignment adds.
+        removing: Those that a reassignment removes.
+    """
+
+    replicas: tuple[BrokerId, ...] = ()
+    adding: tuple[BrokerId, ...] = ()
+    removing: tuple[BrokerId, ...] = ()
 
 
 class Partition:
     """A replica of a partition on this broker, and what its leader, if that is us, knows of the others.
+
+    Args:
+        topic_partition: Which partition.
+        broker_id: This broker.
+        live_brokers: Which brokers are live.
+        lag_time_max_s: How long a follower may be behind and stay in sync, ``replica.lag.time.max.ms`` in seconds.
+        metrics: What the data path counts into.
+        submit_isr_change: Takes a partition that has just proposed an ISR change.
+        wake_follower: Has a follower's parked fetches answered, so that it asks for partitions it does not fetch yet.
+        group_flush: Takes a partition that has appended, and calls its `flushed` when that is on disk.
+        flush_on_ack: Whether every acknowledgement waits for the disk, ``log.flush.on.ack``.
 
     Attributes:
         topic_partition: Which partition.
@@ -73,55 +87,83 @@ class Partition:
         leader_id: Who leads, or ``NO_LEADER``.
         leader_epoch: The epoch of that leadership.
         epoch_start: Where the log ended when this broker began to lead in this epoch; None on a follower.
-        isr: The in-sync replicas and what is being done to them; empty on a follower.
-        replicas: The assigned brokers.
-        adding: Those of them that a reassignment adds.
-        removing: Those of them that a reassignment removes.
-        remotes: The followers by broker id, where this broker leads.
+        assignment: The assigned brokers.
+        followers: What this broker knows of the followers, where it leads.
+        in_sync_replicas: The ISR and the change to it that is under way.
         traffic: The topic's counters.
-        waiters: Whoever waits for the log's end, the high watermark or the low watermark.
+        waiters: The fetches, produces and deletions that wait for the log's end, the high or the low watermark.
     """
 
     __slots__ = (
-        "_around",
-        "_unheard",
-        "adding",
+        "_broker_id",
+        "_flush_on_ack",
+        "_group_flush",
+        "_is_alive",
+        "_lag_time_max_s",
+        "_wake_follower",
+        "assignment",
         "epoch_start",
-        "isr",
+        "followers",
+        "in_sync_replicas",
         "leader_epoch",
         "leader_id",
         "leader_log",
         "log",
-        "remotes",
-        "removing",
-        "replicas",
         "topic_partition",
         "traffic",
         "waiters",
     )
 
-    def __init__(self, topic_partition: TopicPartition, around: PartitionSurroundings) -> None:
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        *,
+        broker_id: BrokerId,
+        live_brokers: LiveBrokers,
+        lag_time_max_s: float,
+        metrics: "BrokerMetrics",
+        submit_isr_change: "Callable[[Partition], None]",
+        wake_follower: Callable[[BrokerId], None],
+        group_flush: "Callable[[Partition], None]",
+        flush_on_ack: bool = False,
+    ) -> None:
         self.topic_partition = topic_partition
         self.log: Log | None = None
         self.leader_log: Log | None = None
         self.leader_id: BrokerId = NO_LEADER
         self.leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
         self.epoch_start: Offset | None = None
-        self.isr: IsrState = _NO_LEADERSHIP
-        self.replicas: tuple[BrokerId, ...] = ()
-        self.adding: tuple[BrokerId, ...] = ()
-        self.removing: tuple[BrokerId, ...] = ()
-        self.remotes: dict[BrokerId, RemoteReplica] = {}
+        self.assignment = Assignment()
         self.waiters = Waiters(topic_partition)
-        self.traffic = TopicTraffic(around.metrics, topic_partition.topic)
-        self._around = around
-        # Followers that have not fetched in this epoch: they may not have been told yet, or be parked elsewhere.
-        self._unheard: set[BrokerId] = set()
+        self.traffic = TopicTraffic(metrics, topic_partition.topic)
+        self._broker_id = broker_id
+        self._is_alive = live_brokers.is_alive
+        self._lag_time_max_s = lag_time_max_s
+        self._wake_follower = wake_follower
+        self._group_flush = group_flush
+        self._flush_on_ack = flush_on_ack
+        self.followers = Followers()
+        self.in_sync_replicas = InSyncReplicas(lambda: submit_isr_change(self))
 
     @property
     def is_leader(self) -> bool:
         """Whether this broker leads."""
         return self.leader_log is not None
+
+    @property
+    def isr(self) -> IsrState:
+        """The in-sync replicas and what is being done to them; empty on a follower."""
+        return self.in_sync_replicas.state
+
+    @property
+    def remotes(self) -> dict[BrokerId, RemoteReplica]:
+        """The followers by broker id, where this broker leads."""
+        return self.followers.remotes
+
+    @property
+    def replicas(self) -> tuple[BrokerId, ...]:
+        """The assigned brokers."""
+        return self.assignment.replicas
 
     @property
     def topic_id(self) -> TopicId:
@@ -136,7 +178,7 @@ class Partition:
     @property
     def replication_factor(self) -> int:
         """How many replicas are meant to be, those that a reassignment adds left out."""
-        return len(self.replicas) - len(self.adding)
+        return len(self.assignment.replicas) - len(self.assignment.adding)
 
     @property
     def is_under_replicated(self) -> bool:
@@ -166,22 +208,17 @@ class Partition:
         is_new_leader = self.leader_log is None
         is_new_epoch = state.leader_epoch > self.leader_epoch
         self._assign(state)
-        followers = [replica for replica in self.replicas if replica != self._around.broker_id]
-        self.remotes = {replica: self.remotes.get(replica) or RemoteReplica(replica) for replica in followers}
+        self.followers.assign(each for each in self.replicas if each != self._broker_id)
         if is_new_epoch:
             start = log.log_end_offset
             # Followers may hold later epochs than any entry of this log: they find where to truncate only if the
             # new epoch stands in the cache before its first record does.
             log.leader_epochs.assign(LeaderEpoch(state.leader_epoch), start)
-            for remote in self.remotes.values():
-                remote.reset(
-                    start, now, is_new_leader=is_new_leader, is_in_sync=remote.broker_id in state.isr
-                )
+            self.followers.begin_epoch(start, now, state.isr, is_new_leader=is_new_leader)
             self.leader_epoch = LeaderEpoch(state.leader_epoch)
             self.epoch_start = start
-            self._unheard = set(followers)
-        self.isr = step(self.isr, LeadershipReceived(leadership_in(state, state.isr)))
-        self.leader_id = self._around.broker_id
+        self.in_sync_replicas.receive(leadership_in(state, state.isr))
+        self.leader_id = self._broker_id
         self.log = self.leader_log = log
         if is_new_epoch:
             self.waiters.fire_epoch_changed()
@@ -203,9 +240,8 @@ class Partition:
         self.leader_id = BrokerId(state.leader)
         self.leader_epoch = LeaderEpoch(state.leader_epoch)
         self.epoch_start = None
-        self.isr = step(self.isr, LeadershipReceived(leadership_in(state, ())))
-        self.remotes = {}
-        self._unheard = set()
+        self.in_sync_replicas.receive(leadership_in(state, ()))
+        self.followers.clear()
         self.leader_log = None
         self.log = log
         self.waiters.fire_role_changed(Error.NOT_LEADER_OR_FOLLOWER)
@@ -224,16 +260,17 @@ class Partition:
         self.log = self.leader_log = None
         self.leader_id = NO_LEADER
         self.epoch_start = None
-        self.isr = _NO_LEADERSHIP
-        self.replicas = self.adding = self.removing = ()
-        self.remotes = {}
-        self._unheard = set()
+        self.in_sync_replicas.reset()
+        self.assignment = Assignment()
+        self.followers.clear()
         self.waiters.fire_role_changed(error)
 
     def _assign(self, state: "LeaderAndIsrPartitionState") -> None:
-        self.replicas = tuple(BrokerId(replica) for replica in state.replicas)
-        self.adding = tuple(BrokerId(replica) for replica in state.adding_replicas)
-        self.removing = tuple(BrokerId(replica) for replica in state.removing_replicas)
+        self.assignment = Assignment(
+            tuple(BrokerId(replica) for replica in state.replicas),
+            tuple(BrokerId(replica) for replica in state.adding_replicas),
+            tuple(BrokerId(replica) for replica in state.removing_replicas),
+        )
 
     # Reading and writing
 
@@ -291,9 +328,9 @@ class Partition:
             return
         self.waiters.fire_log_end()
         self._flush_if_due(log)
-        if self._unheard:
-            for follower in tuple(self._unheard):
-                self._around.wake_follower(follower)
+        if self.followers.silent:
+            for follower in tuple(self.followers.silent):
+                self._wake_follower(follower)
         if self._advance_high_watermark(log, now):
             self.waiters.fire_high_watermark(log.high_watermark, self._ack_error())
 
@@ -309,24 +346,15 @@ class Partition:
     def is_flushed(self, required: Offset) -> bool:
         """Whether an acknowledgement of everything below ``required`` need not wait for the disk."""
         log = self.leader_log
-        return log is not None and (not waits_for_disk(log, self._around) or log.recovery_point >= required)
+        return log is not None and (not self._waits_for_disk(log) or log.recovery_point >= required)
+
+    def _waits_for_disk(self, log: "Log") -> bool:
+        """Whether an acknowledgement waits for the disk: by the broker's setting, or ``flush.messages=1``."""
+        return self._flush_on_ack or log.config.flush_messages <= 1
 
     def _flush_if_due(self, log: "Log") -> None:
-        if waits_for_disk(log, self._around) or log.is_flush_due:
-            self._around.group_flush(self)
-
-    def follower(self, broker_id: BrokerId, current_leader_epoch: int) -> RemoteReplica:
-        """Return the state of the follower that fetches.
-
-        Raises:
-            ApiError: it is no assigned replica, as far as we were told.
-        """
-        remote = self.remotes.get(broker_id)
-        if remote is None:
-            # With an epoch, the pair of replica and epoch is one that we do not know yet: the follower retries.
-            known = current_leader_epoch != NO_LEADER_EPOCH
-            raise ApiError(Error.UNKNOWN_LEADER_EPOCH if known else Error.NOT_LEADER_OR_FOLLOWER)
-        return remote
+        if self._waits_for_disk(log) or log.is_flush_due:
+            self._group_flush(self)
 
     def follower_fetched(
         self,
@@ -343,8 +371,8 @@ class Partition:
         moved = remote.log_end_offset != fetch_offset
         start_moved = remote.log_start_offset != log_start_offset
         remote.fetched(fetch_offset, log_start_offset, leader_end, now)
-        if self._unheard:
-            self._unheard.discard(remote.broker_id)
+        if self.followers.silent:
+            self.followers.silent.discard(remote.broker_id)
         if remote.broker_id not in self.isr.maximal_isr:
             self._maybe_expand(remote, log)
         if moved and self._advance_high_watermark(log, now):
@@ -359,7 +387,8 @@ class Partition:
     # High and low watermark
 
     def _min_isr(self, log: "Log") -> int:
-        return effective_min_isr(log, self.remotes)
+        """``min.insync.replicas``, which cannot be more than there are replicas."""
+        return min(log.config.min_insync_replicas, len(self.remotes) + 1)
 
     def _ack_error(self) -> Error:
         """What acks=all is told about records that all of the ISR has: whether that was enough of them."""
@@ -376,7 +405,15 @@ class Partition:
         return self._ack_error() if log.high_watermark >= required else None
 
     def _advance_high_watermark(self, log: "Log", now: MonotonicSeconds) -> bool:
-        return advance_high_watermark(log, self.isr, self.remotes, self._around, now)
+        isr = self.in_sync_replicas.state
+        remotes = self.followers.remotes
+        if len(isr.isr) < min(log.config.min_insync_replicas, len(remotes) + 1):
+            return False
+        end = log.log_end_offset
+        persisted = min(end, log.recovery_point) if self._waits_for_disk(log) else end
+        return log.advance_high_watermark(
+            replicated_offset(end, persisted, isr, remotes, self._is_alive, now, self._lag_time_max_s)
+        )
 
     def low_watermark(self) -> Offset:
         """Return the smallest log start among the live replicas: below it the records are gone everywhere.
@@ -387,11 +424,7 @@ class Partition:
         log = self.leader_log
         if log is None:
             raise ApiError(Error.NOT_LEADER_OR_FOLLOWER)
-        low = log.log_start_offset
-        for remote in self.remotes.values():
-            if remote.log_start_offset < low and self._around.metadata.is_alive(remote.broker_id):
-                low = remote.log_start_offset
-        return low
+        return self.followers.low_watermark(log.log_start_offset, self._is_alive)
 
     # In-sync replicas
 
@@ -401,24 +434,24 @@ class Partition:
             and remote.log_end_offset >= log.high_watermark
             and self.epoch_start is not None
             and remote.log_end_offset >= self.epoch_start
-            and self._around.metadata.is_alive(remote.broker_id)
+            and self._is_alive(remote.broker_id)
         ):
-            self.isr = step(self.isr, ExpandProposed(remote.broker_id))
-            self._around.submit_isr_change(self)
+            self.in_sync_replicas.propose_expand(remote.broker_id)
 
     def out_of_sync(self, now: MonotonicSeconds) -> frozenset[BrokerId]:
         """Return the members of the ISR that have not been caught up for the whole lag time."""
         log = self.leader_log
         if log is None or self.isr.is_pending:
             return frozenset()
-        return out_of_sync(log, self.isr, self.remotes, self._around, now)
+        return out_of_sync(
+            log.log_end_offset, self.isr, self.remotes, self._broker_id, now, self._lag_time_max_s
+        )
 
     def maybe_shrink(self, now: MonotonicSeconds) -> frozenset[BrokerId]:
         """Propose an ISR without those that are out of sync, and give them."""
         gone = self.out_of_sync(now)
         if gone:
-            self.isr = step(self.isr, ShrinkProposed(gone))
-            self._around.submit_isr_change(self)
+            self.in_sync_replicas.propose_shrink(gone)
         return gone
 
     def reconsider(self, now: MonotonicSeconds) -> None:
@@ -434,9 +467,9 @@ class Partition:
         if not self.maybe_shrink(now):
             for remote in self.remotes.values():
                 if (
-                    remote.broker_id not in self._unheard
+                    remote.broker_id not in self.followers.silent
                     and remote.broker_id not in self.isr.maximal_isr
-                    and remote.was_heard(now, self._around.lag_time_max_s)
+                    and remote.was_heard(now, self._lag_time_max_s)
                 ):
                     self._maybe_expand(remote, log)
         if self._advance_high_watermark(log, now):
@@ -445,22 +478,11 @@ class Partition:
             self.waiters.fire_low_watermark(self.low_watermark())
 
     def isr_committed(self, pending: PendingIsr, zk_version: ZkVersion, now: MonotonicSeconds) -> bool:
-        """Take a proposed ISR for real; False where the controller's word has overtaken it."""
-        if self.isr is not pending:
+        """Commit a pending ISR; return False if the controller superseded it."""
+        if not self.in_sync_replicas.committed(pending, zk_version):
             return False
-        self.isr = step(self.isr, ChangeCommitted(zk_version))
         self.reconsider(now)
         return True
-
-    def isr_refused(self, pending: PendingIsr) -> None:
-        """Go back to the committed ISR: the write certainly did not happen."""
-        if self.isr is pending:
-            self.isr = step(self.isr, ChangeRefused())
-
-    def isr_superseded(self, pending: PendingIsr) -> None:
-        """Stay pending: somebody else wrote the znode, and the controller will tell."""
-        if self.isr is pending:
-            self.isr = step(self.isr, ChangeSuperseded())
 
     def __repr__(self) -> str:
         role = "leader" if self.is_leader else f"follower of {self.leader_id}"

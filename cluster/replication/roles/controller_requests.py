@@ -23,7 +23,6 @@ from cluster.replication.follower.fetcher_pool import Fetchers
 from cluster.replication.leader.fetch_service import Fetches
 from cluster.replication.moves.replica_moves import ReplicaMoves
 from cluster.replication.partition.partition import Partition
-from cluster.replication.partition.partition_surroundings import PartitionSurroundings
 from cluster.replication.roles.controller_orders import RoleOrder, answer_to, orders_in, stops_in
 from cluster.replication.roles.hosted_partitions import HostedPartitions
 from cluster.replication.roles.replica_logs import ReplicaLogs
@@ -42,7 +41,6 @@ from wire.types import (
     BrokerId,
     ControllerEpoch,
     LeaderEpoch,
-    Offset,
     TopicId,
     TopicPartition,
 )
@@ -69,39 +67,6 @@ class KraftControllerError(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class RoleSurroundings:
-    """What changing roles works with.
-
-    Attributes:
-        hosted: The partitions.
-        partitions: What partitions share.
-        store: The logs.
-        metadata: The cluster, which UpdateMetadata changes.
-        fetchers: Follow the leaders.
-        fetches: Parked ones are woken where a follower has something new to fetch.
-        clock: Tells the time of a change.
-        log_configs: Gives topics' settings.
-        state_births: Gives the ZooKeeper transaction in which each partition first got a leader.
-        offload: Runs slow file operations beside the loop.
-        high_watermarks: As checkpointed at the last stop; each is used once.
-        moves: Replicas on their way to another directory.
-    """
-
-    hosted: HostedPartitions
-    partitions: PartitionSurroundings
-    store: "LogStore"
-    metadata: "MetadataCache"
-    fetchers: Fetchers
-    fetches: Fetches
-    clock: "Clock"
-    log_configs: "Callable[[Iterable[str]], Awaitable[Mapping[str, LogConfig]]]"
-    state_births: Callable[[Sequence[TopicPartition]], Awaitable[Mapping[TopicPartition, int]]]
-    offload: Callable[[Callable[[], object]], Awaitable[object]]
-    high_watermarks: dict[TopicPartition, Offset]
-    moves: ReplicaMoves
-
-
-@dataclass(slots=True, eq=False)
 class _Outcome:
     """What became of a LeaderAndIsr request so far."""
 
@@ -114,7 +79,18 @@ class RoleChanges:
     """Carries out what the controller orders.
 
     Args:
-        around: What it works with.
+        broker_id: This broker.
+        hosted: The partitions.
+        make_partition: Makes the object of a partition that is new here.
+        store: The logs.
+        metadata: The cluster, which UpdateMetadata changes.
+        fetchers: Follow the leaders.
+        fetches: Parked ones are woken where a follower has something new to fetch.
+        moves: Replicas on their way to another directory.
+        clock: Tells the time of a change.
+        log_configs: Gives topics' settings.
+        state_births: Gives the ZooKeeper transaction in which each partition first got a leader.
+        offload: Runs slow file operations beside the loop.
 
     Attributes:
         controller_epoch: The highest that a controller has shown us.
@@ -126,16 +102,35 @@ class RoleChanges:
         on_deleted: Called with the partitions that no longer exist in the cluster.
     """
 
-    def __init__(self, around: RoleSurroundings) -> None:
-        self._around = around
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        hosted: HostedPartitions,
+        make_partition: Callable[[TopicPartition], Partition],
+        store: "LogStore",
+        metadata: "MetadataCache",
+        fetchers: Fetchers,
+        fetches: Fetches,
+        moves: ReplicaMoves,
+        clock: "Clock",
+        log_configs: "Callable[[Iterable[str]], Awaitable[Mapping[str, LogConfig]]]",
+        state_births: Callable[[Sequence[TopicPartition]], Awaitable[Mapping[TopicPartition, int]]],
+        offload: Callable[[Callable[[], object]], Awaitable[object]],
+    ) -> None:
+        self._broker_id = broker_id
+        self._hosted = hosted
+        self._make_partition = make_partition
+        self._store = store
+        self._metadata = metadata
+        self._fetchers = fetchers
+        self._fetches = fetches
+        self._moves = moves
+        self._clock = clock
+        self._offload = offload
+        # As checkpointed at the last stop; each is used once.
+        self._high_watermarks = store.checkpoints.read_high_watermarks()
         self._logs = ReplicaLogs(
-            around.partitions.broker_id,
-            around.store,
-            around.hosted,
-            around.high_watermarks,
-            around.log_configs,
-            around.state_births,
-            around.offload,
+            broker_id, store, hosted, self._high_watermarks, log_configs, state_births, offload
         )
         self._lock = trio.Lock()
         self.controller_epoch: ControllerEpoch = NO_CONTROLLER_EPOCH
@@ -182,7 +177,7 @@ class RoleChanges:
                         self._change_role(order, outcome)
                 await trio.lowlevel.checkpoint()
             self.populated.set()
-            self._around.fetchers.stop_idle()
+            self._fetchers.stop_idle()
             self._wake_followers(outcome)
             if outcome.leading or outcome.following:
                 for callback in self.on_leadership_change:
@@ -205,13 +200,13 @@ class RoleChanges:
 
     def _accepts(self, order: RoleOrder, outcome: _Outcome) -> bool:
         """Whether an order changes its partition; if not, its answer is in the outcome."""
-        around, state, topic_partition = self._around, order.state, order.topic_partition
+        state, topic_partition = order.state, order.topic_partition
         errors = outcome.errors
-        if topic_partition in around.hosted.offline:
+        if topic_partition in self._hosted.offline:
             errors[topic_partition] = Error.KAFKA_STORAGE_ERROR
             return False
-        partition = around.hosted.get(topic_partition)
-        log = around.store.get(topic_partition) if partition is None else partition.log
+        partition = self._hosted.get(topic_partition)
+        log = self._store.get(topic_partition) if partition is None else partition.log
         known_id = NO_TOPIC_ID if log is None else log.topic_id
         if NO_TOPIC_ID not in (known_id, order.topic_id) and known_id != order.topic_id:
             logger.error("%s is here with another topic id; nothing is changed", topic_partition)
@@ -223,7 +218,7 @@ class RoleChanges:
             if state.leader_epoch == epoch and known_id != order.topic_id and log is not None:
                 errors[topic_partition] = self._fill_in_topic_id(partition, log, order.topic_id)
             return False
-        if around.partitions.broker_id not in state.replicas:
+        if self._broker_id not in state.replicas:
             logger.warning("%s is ordered here, but assigned to %s", topic_partition, state.replicas)
             errors[topic_partition] = Error.UNKNOWN_TOPIC_OR_PARTITION
             return False
@@ -235,34 +230,34 @@ class RoleChanges:
             if topic_id != NO_TOPIC_ID:
                 log.assign_topic_id(topic_id)
             if not partition.is_leader:
-                self._around.fetchers.follow(partition)
+                self._fetchers.follow(partition)
         except LogError as failure:
             return failure.kafka_error
         return Error.NONE
 
     def _change_role(self, order: RoleOrder, outcome: _Outcome) -> None:
-        around, topic_partition, state = self._around, order.topic_partition, order.state
+        topic_partition, state = order.topic_partition, order.state
         # Read again: since the order got its log, the replica may have moved to another directory, which then is being
         # deleted, and the disk of either may have failed.
-        log = around.store.get(topic_partition)
-        partition = around.hosted.get(topic_partition)
+        log = self._store.get(topic_partition)
+        partition = self._hosted.get(topic_partition)
         if partition is None:
-            partition = Partition(topic_partition, around.partitions)
-            around.hosted.online[topic_partition] = partition
+            partition = self._make_partition(topic_partition)
+            self._hosted.online[topic_partition] = partition
         if log is None or log.log_directory.is_offline:
             self._take_offline(partition, outcome)
             return
         changed = (topic_partition, LeaderEpoch(state.leader_epoch))
         try:
-            around.fetchers.leave(topic_partition)
-            if state.leader == around.partitions.broker_id:
-                if partition.become_leader(state, log, around.clock.monotonic()):
+            self._fetchers.leave(topic_partition)
+            if state.leader == self._broker_id:
+                if partition.become_leader(state, log, self._clock.monotonic()):
                     outcome.leading.append(changed)
             else:
                 if partition.become_follower(state, log):
                     outcome.following.append(changed)
-                around.fetchers.follow(partition)
-            around.moves.resume(partition)
+                self._fetchers.follow(partition)
+            self._moves.resume(partition)
         except (LogError, OSError) as failure:
             logger.error("%s takes no role: %s", topic_partition, failure)
             if isinstance(failure, OSError):
@@ -271,18 +266,18 @@ class RoleChanges:
 
     def _take_offline(self, partition: Partition, outcome: _Outcome) -> None:
         outcome.errors[partition.topic_partition] = Error.KAFKA_STORAGE_ERROR
-        self._around.fetchers.leave(partition.topic_partition)
-        self._around.hosted.take_offline(partition)
+        self._fetchers.leave(partition.topic_partition)
+        self._hosted.take_offline(partition)
 
     def _wake_followers(self, outcome: _Outcome) -> None:
         """Have followers whose fetches are parked here ask again: they have been given partitions to fetch."""
         followers: set[BrokerId] = set()
         for topic_partition, _ in outcome.leading:
-            partition = self._around.hosted.get(topic_partition)
+            partition = self._hosted.get(topic_partition)
             if partition is not None:
                 followers.update(partition.remotes)
         for follower in followers:
-            self._around.fetches.wake_follower(follower)
+            self._fetches.wake_follower(follower)
 
     # StopReplica
 
@@ -304,10 +299,10 @@ class RoleChanges:
                 errors[topic_partition] = self._stop(topic_partition, epoch, delete, deleted)
             for start in range(0, len(deleted), SLICE):
                 some = [topic_partition for topic_partition, _ in deleted[start : start + SLICE]]
-                failed = await self._around.offload(lambda some=some: self._remove_logs(some))  # type: ignore[misc]
+                failed = await self._offload(lambda some=some: self._remove_logs(some))  # type: ignore[misc]
                 if failed:
                     errors.update(dict.fromkeys(some, Error.KAFKA_STORAGE_ERROR))
-            self._around.fetchers.stop_idle()
+            self._fetchers.stop_idle()
             if deleted:
                 for callback in self.on_stopped:
                     callback(deleted)
@@ -329,29 +324,28 @@ class RoleChanges:
         delete: bool,
         deleted: list[tuple[TopicPartition, LeaderEpoch | None]],
     ) -> Error:
-        around = self._around
-        if topic_partition in around.hosted.offline:
+        if topic_partition in self._hosted.offline:
             return Error.KAFKA_STORAGE_ERROR
-        partition = around.hosted.get(topic_partition)
+        partition = self._hosted.get(topic_partition)
         if partition is not None:
             if epoch not in (EPOCH_DURING_DELETE, NO_LEADER_EPOCH) and epoch < partition.leader_epoch:
                 return Error.FENCED_LEADER_EPOCH
-            around.fetchers.leave(topic_partition)
+            self._fetchers.leave(topic_partition)
             if delete:
-                around.moves.stop(topic_partition)
-                del around.hosted.online[topic_partition]
-                partition.stop(around.hosted.absence(topic_partition))
+                self._moves.stop(topic_partition)
+                del self._hosted.online[topic_partition]
+                partition.stop(self._hosted.absence(topic_partition))
             elif not partition.is_leader:
                 partition.truncated()
         if delete:
-            around.high_watermarks.pop(topic_partition, None)
+            self._high_watermarks.pop(topic_partition, None)
             deleted.append((topic_partition, epoch if epoch >= 0 else None))
         return Error.NONE
 
     def _remove_logs(self, topic_partitions: list[TopicPartition]) -> bool:
         """Remove logs, in a thread; True where a disk failed."""
         try:
-            self._around.store.remove_many(topic_partitions)
+            self._store.remove_many(topic_partitions)
         except StorageError as failure:
             logger.error("logs are not removed: %s", failure)
             return True
@@ -362,7 +356,7 @@ class RoleChanges:
     async def alter_log_dirs(self, wanted: Mapping[TopicPartition, str]) -> dict[TopicPartition, Error]:
         """Move replicas between the directories of this broker; see `ReplicaMoves.alter`."""
         async with self._lock:
-            return await self._around.moves.alter(wanted)
+            return await self._moves.alter(wanted)
 
     # UpdateMetadata
 
@@ -379,18 +373,17 @@ class RoleChanges:
             )
             if error is not Error.NONE:
                 return UpdateMetadataResponse(error_code=int(error))
-            around = self._around
-            before = around.metadata.snapshot
-            deleted = around.metadata.update(request)
-            after = around.metadata.snapshot
+            before = self._metadata.snapshot
+            deleted = self._metadata.update(request)
+            after = self._metadata.snapshot
             if after.brokers is not before.brokers:
-                around.fetchers.reconnect(
+                self._fetchers.reconnect(
                     broker_id
                     for broker_id, broker in after.brokers.items()
                     if broker_id in before.brokers and before.brokers[broker_id].nodes != broker.nodes
                 )
-                now = around.clock.monotonic()
-                for partition in around.hosted:
+                now = self._clock.monotonic()
+                for partition in self._hosted:
                     if partition.is_under_replicated or partition.waiters.parked_acks:
                         partition.reconsider(now)
             if deleted:

@@ -1,6 +1,7 @@
 """Brokers in memory: real logs on a simulated disk, real partitions, a clock and a timer that the test turns."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,9 +15,10 @@ from cluster.network.endpoints import Endpoint
 from cluster.replication.leader.delayed_produce import ProduceResults
 from cluster.replication.metadata_cache import MetadataCache
 from cluster.replication.partition.partition import Partition
-from cluster.replication.replicas import ReplicaMeans, Replicas
+from cluster.replication.replicas import Replicas
 from cluster.statemachines.leadership import PartitionLeadership
 from simulation.disk import SimulatedDisk
+from storage.compaction.cleaning_worker import worker_process
 from storage.log_config import LogConfig
 from storage.log_read import read_range
 from storage.store import LogStore
@@ -164,6 +166,9 @@ class FakeBroker:
         self.broker_id = broker_id
         self.clock = FakeClock()
         self.timer = FakeTimer()
+        self.offload = at_once
+        self.random = Random(1)
+        self.cleaning_worker = worker_process
         self.zookeeper = FakeZooKeeperStore()
         self.metadata = MetadataCache()
         self.disk = disk or SimulatedDisk()
@@ -185,19 +190,14 @@ class FakeBroker:
 
     def make_replicas(self, timer: Timer | None = None) -> Replicas:
         return Replicas(
-            ReplicaMeans(
-                broker_id=self.broker_id,  # type: ignore[arg-type]
-                store=self.store,
-                metadata=self.metadata,
-                zookeeper=self.zookeeper,  # type: ignore[arg-type]
-                clock=self.clock,
-                timer=timer or self.timer,
-                config=self.config,
-                metrics=self.metrics,
-                make_client=lambda endpoint, client_id: self.channels(endpoint, client_id),
-                new_session_id=iter(range(100, 10**6)).__next__,
-                offload=at_once,
-            )
+            self.config,
+            self,  # clock, offload, random and cleaning_worker are its own
+            self.store,
+            self.metadata,
+            self.zookeeper,  # type: ignore[arg-type]
+            timer or self.timer,
+            self.metrics,
+            lambda endpoint, client_id: self.channels(endpoint, client_id),
         )
 
     # What the controller says

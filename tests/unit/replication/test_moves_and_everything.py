@@ -75,9 +75,9 @@ def test_the_copy_becomes_the_log(before: list[tuple[str, int]], during: list[tu
         epoch += operation in ("epoch", "truncate", "start over")
         change(log, operation, number, epoch)
     gate = Gate()
-    around = broker.replicas.moves._around
-    around.chunk_bytes = 200
-    promoted, compared = around.on_promoted, list[bool]()
+    moves = broker.replicas.moves
+    moves.chunk_bytes = 200
+    promoted, compared = moves.on_promoted, list[bool]()
 
     def compare(partition: Partition) -> None:
         """Between two turns of the loop the one has taken the other's place: they must be alike."""
@@ -86,13 +86,13 @@ def test_the_copy_becomes_the_log(before: list[tuple[str, int]], during: list[tu
         compared.append(True)
         promoted(partition)
 
-    around.on_promoted = compare
+    moves.on_promoted = compare
 
     async def body() -> None:
         nonlocal epoch
         async with trio.open_nursery() as nursery:
             await broker.replicas.roles.alter_log_dirs({P0: B})
-            around.offload = gate.offload
+            moves.offload = gate.offload
             nursery.start_soon(broker.replicas.moves.run)
             for operation, number in during:
                 await wait_all_tasks_blocked()

@@ -332,14 +332,14 @@ def test_a_throttle_slows_it_down(make_broker: Callable[..., FakeBroker]) -> Non
         broker.produce(1)
     size = sum(map(len, content(broker)))
 
-    promoted = broker.replicas.moves._around.on_promoted
+    promoted = broker.replicas.moves.on_promoted
     moved_at: list[float] = []
 
     def note(partition: Partition) -> None:
         promoted(partition)
         moved_at.append(trio.current_time())
 
-    broker.replicas.moves._around.on_promoted = note
+    broker.replicas.moves.on_promoted = note
 
     async def body() -> float:
         broker.clock.follows_trio = True

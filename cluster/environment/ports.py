@@ -2,19 +2,17 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
-from random import Random, SystemRandom
+from random import Random
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import trio
 
-from cluster.network.dialling import Dial, dial_tcp
+from cluster.network.dialling import Dial
 from cluster.network.listener import Listeners
-from cluster.replication.compaction import CleaningWorker, worker_process
 from cluster.zookeeper.client import ZooKeeper
-from cluster.zookeeper.kazoo_client import KazooZooKeeper
-from storage.disk import Disk, RealDisk
-from timing.clock import Clock, SystemClock
+from storage.compaction.cleaning_worker import CleaningWorker, worker_process
+from storage.disk import Disk
+from timing.clock import Clock
 
 if TYPE_CHECKING:
     from cluster.configuration.broker_config import BrokerConfig
@@ -72,29 +70,3 @@ class Environment:
     random: Random
     has_files: bool = True
     cleaning_worker: Callable[[], CleaningWorker] = worker_process
-
-
-def real_environment() -> Environment:
-    """Return the machine that this process runs on."""
-    clock = SystemClock()
-
-    def open_session(config: "BrokerConfig") -> Session:
-        return KazooZooKeeper(
-            config.zookeeper_connect,
-            config.zookeeper_session_timeout_ms / 1000,
-            clock.monotonic,
-            connect_timeout_s=config.zookeeper_connection_timeout_ms / 1000,
-            boottime=clock.boottime,
-            write_bytes_max=config.ottla_zookeeper_write_bytes_max,
-        )
-
-    return Environment(
-        clock=clock,
-        disk=RealDisk(),
-        open_session=open_session,
-        dial=dial_tcp,
-        make_listeners=Listeners,
-        offload=trio.to_thread.run_sync,
-        offload_abandoned=partial(trio.to_thread.run_sync, abandon_on_cancel=True),
-        random=SystemRandom(),
-    )

@@ -1,0 +1,1 @@
+"""The world of a broker as ports: time, disk, network, ZooKeeper, chance."""

@@ -1,0 +1,43 @@
+"""The environment of a broker that runs on this machine."""
+
+from functools import partial
+from random import SystemRandom
+from typing import TYPE_CHECKING
+
+import trio
+
+from cluster.environment.ports import Environment, Session
+from cluster.network.dialling import dial_tcp
+from cluster.network.listener import Listeners
+from cluster.zookeeper.kazoo_client import KazooZooKeeper
+from storage.disk import RealDisk
+from timing.clock import SystemClock
+
+if TYPE_CHECKING:
+    from cluster.configuration.broker_config import BrokerConfig
+
+
+def real_environment() -> Environment:
+    """Return the machine that this process runs on."""
+    clock = SystemClock()
+
+    def open_session(config: "BrokerConfig") -> Session:
+        return KazooZooKeeper(
+            config.zookeeper_connect,
+            config.zookeeper_session_timeout_ms / 1000,
+            clock.monotonic,
+            connect_timeout_s=config.zookeeper_connection_timeout_ms / 1000,
+            boottime=clock.boottime,
+            write_bytes_max=config.ottla_zookeeper_write_bytes_max,
+        )
+
+    return Environment(
+        clock=clock,
+        disk=RealDisk(),
+        open_session=open_session,
+        dial=dial_tcp,
+        make_listeners=Listeners,
+        offload=trio.to_thread.run_sync,
+        offload_abandoned=partial(trio.to_thread.run_sync, abandon_on_cancel=True),
+        random=SystemRandom(),
+    )
