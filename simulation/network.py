@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import trio
 
 from simulation.link import SimulatedLink
-from simulation.scheduler import Agenda
-from simulation.tcp_connection import Circuit, End
+from simulation.scheduler import Scheduler
+from simulation.tcp_connection import End, TcpConnection
 
 if TYPE_CHECKING:
     from cluster.network.connection import Dispatch
@@ -80,10 +80,10 @@ class SimulatedNetwork:
     def __init__(self, seed: int, faults: NetworkFaults | None = None) -> None:
         self.seed = seed
         self.faults = NetworkFaults() if faults is None else faults
-        self.agenda = Agenda()
+        self.agenda = Scheduler()
         self.notes: deque[tuple[float, str]] = deque(maxlen=NOTES_MAX)
         self._hosts: dict[str, SimulatedHost] = {}
-        self._circuits: list[Circuit] = []
+        self._circuits: list[TcpConnection] = []
         self._numbers: dict[tuple[str, str], int] = {}
         self._cuts: set[tuple[str, str]] = set()
         self._isolated: set[str] = set()
@@ -182,7 +182,7 @@ class SimulatedNetwork:
         number = self._numbers[source, target] = self._numbers.get((source, target), 0) + 1
         near = End(source, FIRST_FREE_PORT + number)
         far = End(target, port)
-        circuit = Circuit(self, near, far, f"{self.seed}/{source}/{target}/{number}")
+        circuit = TcpConnection(self, near, far, f"{self.seed}/{source}/{target}/{number}")
         there, back = circuit.pipes
         await self._travel(source, target, there.delay())
         if target not in self._hosts:
@@ -215,7 +215,7 @@ class SimulatedNetwork:
         while self.is_cut(source, target):
             await self._changed.wait()
 
-    def _live_circuits(self) -> Iterator[Circuit]:
+    def _live_circuits(self) -> Iterator[TcpConnection]:
         self._circuits = [circuit for circuit in self._circuits if not circuit.is_over]
         return iter(self._circuits)
 

@@ -12,7 +12,7 @@ from typing import NoReturn
 import trio
 
 
-class Agenda:
+class Scheduler:
     """Synchronous actions at times of trio's clock, done by one task.
 
     `at` may be called from anywhere on the trio thread, actions included. What is put down before `run`

@@ -265,7 +265,7 @@ class End:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
 
-class Circuit:
+class TcpConnection:
     """One connection.
 
     Args:

@@ -1,6 +1,6 @@
 """The composition root: a configuration in, a running broker out.
 
-A broker starts in this order, each step failing with one message of its own (`stop_reasons`): settings,
+A broker starts in this order, each step failing with one message of its own (`exit_codes`): settings,
 ZooKeeper, cluster id and dynamic settings, log directories (locked, recovered, their identity checked),
 listeners bound, registration; only then does it serve. It stops in the reverse order: leaders given away,
 requests answered, logs closed, the session closed.
@@ -22,14 +22,16 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from cluster.broker.addresses import addresses_of
-from cluster.broker.assembly import Means, Parts, assemble, describe_partitions, registration_of
-from cluster.broker.controlled_shutdown import Departure
+from cluster.broker.assembly import assemble, registration_of
+from cluster.broker.components import Components, describe_partitions
+from cluster.broker.controlled_shutdown import ControlledShutdown
 from cluster.broker.exit_codes import BrokerStopError, ExitCode
-from cluster.broker.gauges import add_probes
+from cluster.broker.gauges import add_gauges
 from cluster.broker.live_configuration import LiveConfiguration
-from cluster.broker.management import StateChanges, management_methods
-from cluster.broker.registration import Membership
-from cluster.broker.state_change_publisher import StateFeed
+from cluster.broker.management import management_methods
+from cluster.broker.registration import Registration
+from cluster.broker.state_change_publisher import StateChangePublisher
+from cluster.broker.state_changes import StateChanges
 from cluster.coordinator.offsets_log import CONSUMER_OFFSETS
 from cluster.environment.ports import Environment
 from cluster.journal.writer import StateJournal
@@ -72,12 +74,12 @@ class Broker:
     """One broker, from its start to its end.
 
     Args:
-        config: What it goes by.
-        around: The world that it lives in.
+        config: Its settings.
+        environment: Time, disk, network, ZooKeeper and chance.
         link: To the guardian that watches over its process, if there is one.
 
     Attributes:
-        config: What it goes by.
+        config: Its settings.
         metrics: What it counts.
         changes: What happens to it.
         ready: Set when it serves.
@@ -85,7 +87,7 @@ class Broker:
     """
 
     def __init__(
-        self, config: "BrokerConfig", around: Environment, link: "GuardianLink | None" = None
+        self, config: "BrokerConfig", environment: Environment, link: "GuardianLink | None" = None
     ) -> None:
         self.config = config
         self.metrics = BrokerMetrics()
@@ -93,21 +95,21 @@ class Broker:
         self.ready = trio.Event()
         self.state = State.STARTING
         self._link = link
-        self._around = around
+        self._environment = environment
         self._addresses: Addresses = addresses_of(config)
         self._stopping = trio.Event()
         self._connecting_scope = trio.CancelScope()
         self._starting_scope = trio.CancelScope()
         self._leaving_scope = trio.CancelScope()
         self._locked = trio.Event()
-        self._zookeeper = around.open_session(config)
+        self._zookeeper = environment.open_session(config)
         self._store = BrokerStore(self._zookeeper)
         self._live = LiveConfiguration(
-            config, self._store, ConfigChanges(self._zookeeper, around.clock.wall_ms)
+            config, self._store, ConfigChanges(self._zookeeper, environment.clock.wall_ms)
         )
-        self._membership: Membership | None = None
+        self._registration: Registration | None = None
         self._logs: LogStore | None = None
-        self._parts: Parts | None = None
+        self._components: Components | None = None
         self._load_progress: LoadProgress | None = None
         self._metrics_port: int | None = None
         self._loop: trio.lowlevel.TrioToken | None = None
@@ -132,8 +134,8 @@ class Broker:
                 service.cancel_scope.cancel()
             await self._close_logs()
             outer.cancel_scope.cancel()
-        if self._membership is not None:
-            self._membership.left()
+        if self._registration is not None:
+            self._registration.left()
         logger.info("the broker has stopped")
 
     def stop(self) -> None:
@@ -150,80 +152,102 @@ class Broker:
 
     async def _start(self, service: trio.Nursery) -> None:
         await self._store.create_persistent_paths()
-        cluster_id = await self._store.cluster_id(_new_cluster_id(self._around.random))
+        cluster_id = await self._store.cluster_id(_new_cluster_id(self._environment.random))
         await self._settle_broker_id()
         configs = await self._live.load()
-        broker_id = self.config.broker_id
         self._set_state(State.RECOVERING)
         service.start_soon(self._serve_management, name="management socket")
         logs = await self._open_logs(cluster_id, configs)
         self._live.attach(logs)
         self._set_state(State.STARTING)
-        if self._around.has_files:
-            clock, offload = self._around.clock, self._around.offload
-            self.changes.journal = StateJournal(self._online_directories, broker_id, clock.wall_ms, offload)
-            service.start_soon(self.changes.journal.run, name="state-change journal")
-        membership = self._membership = Membership(
-            self._zookeeper, self._store, self._online_directories, self._link, self._around.clock
+        registration = self._registration = Registration(
+            self._zookeeper, self._store, self._online_directories, self._link, self._environment.clock
         )
-        limits = ConnectionLimits(self.config, self._around.offload_abandoned)
-        await limits.resolve()
-        parts = self._parts = assemble(
-            Means(
-                config=self.config,
-                addresses=self._addresses,
-                cluster_id=cluster_id,
-                zookeeper=self._zookeeper,
-                store=self._store,
-                logs=logs,
-                membership=membership,
-                connection_limits=limits,
-                metrics=self.metrics,
-                around=self._around,
-                nursery=service,
-                feed=StateFeed(self.changes),
-            )
-        )
-        add_probes(self.metrics, parts)
-        self._live.on_unclean_election = parts.context.controller.unclean_election_enabled
-        parts.listeners.bind()
-        self._addresses = self._addresses.with_bound_ports(parts.listeners.bound_port)
-        parts.context.endpoints = {each.listener_name: each for each in self._addresses.advertised}
+        components = self._components = await self._assemble(service, cluster_id, logs, registration)
+        self._bind(components)
         if self.config.ottla_session_reattach:
-            await membership.close_former_session(self.config.zookeeper_connect)
-        service.start_soon(parts.timer.run, name="timer")
-        acls = parts.context.acls
-        if acls is not None:
-            await membership.in_session(acls.load)
-            service.start_soon(self._follow_acls, membership, acls, name="access rules")
-        groups = await membership.in_session(partial(self._store.read_topic, CONSUMER_OFFSETS))
-        parts.context.groups.found(None if groups is None else len(groups[0].partitions))
-        service.start_soon(parts.context.replicas.run, name="replicas")
-        service.start_soon(parts.context.groups.run, name="groups")
+            await registration.close_former_session(self.config.zookeeper_connect)
+        await self._run_replicas(service, components, registration)
         await self._serve_metrics(service)
-        # Until it has its own epoch, it could not tell what a controller has meant for its former life.
-        await membership.join(registration_of(self.config, self._addresses, self._around.clock.wall_ms()))
-        await service.start(parts.listeners.serve, name="listeners")
-        await service.start(parts.context.controller.run, name="controller")
-        service.start_soon(membership.keep, name="registration")
-        service.start_soon(self._follow_configuration, membership, name="configuration changes")
+        await self._join_and_serve(service, components, registration)
         self._set_state(State.RUNNING)
         self.ready.set()
-        logger.info(
-            "broker %d serves %s", broker_id, ", ".join(str(each) for each in self._addresses.advertised)
+        served = ", ".join(str(each) for each in self._addresses.advertised)
+        logger.info("broker %d serves %s", self.config.broker_id, served)
+
+    async def _assemble(
+        self, service: trio.Nursery, cluster_id: str, logs: LogStore, registration: Registration
+    ) -> Components:
+        """Put the components together; state changes are published from now on."""
+        config, environment = self.config, self._environment
+        if environment.has_files:
+            self.changes.journal = StateJournal(
+                self._online_directories, config.broker_id, environment.clock.wall_ms, environment.offload
+            )
+            service.start_soon(self.changes.journal.run, name="state-change journal")
+        limits = ConnectionLimits(config, environment.offload_abandoned)
+        await limits.resolve()
+        components = assemble(
+            config,
+            environment,
+            addresses=self._addresses,
+            cluster_id=cluster_id,
+            zookeeper=self._zookeeper,
+            store=self._store,
+            logs=logs,
+            registration=registration,
+            connection_limits=limits,
+            metrics=self.metrics,
+            publisher=StateChangePublisher(self.changes),
+            nursery=service,
         )
+        add_gauges(self.metrics, components)
+        self._live.on_unclean_election = components.context.controller.unclean_election_enabled
+        return components
+
+    def _bind(self, components: Components) -> None:
+        """Bind the listeners, and learn the ports where the system has chosen them."""
+        components.listeners.bind()
+        self._addresses = self._addresses.with_bound_ports(components.listeners.bound_port)
+        components.context.endpoints = {each.listener_name: each for each in self._addresses.advertised}
+
+    async def _run_replicas(
+        self, service: trio.Nursery, components: Components, registration: Registration
+    ) -> None:
+        """Start what works on the logs; nothing is served yet."""
+        context = components.context
+        service.start_soon(components.timer.run, name="timer")
+        acls = context.acls
+        if acls is not None:
+            await registration.in_session(acls.load)
+            service.start_soon(self._follow_acls, registration, acls, name="access rules")
+        groups = await registration.in_session(partial(self._store.read_topic, CONSUMER_OFFSETS))
+        context.groups.found(None if groups is None else len(groups[0].partitions))
+        service.start_soon(context.replicas.run, name="replicas")
+        service.start_soon(context.groups.run, name="groups")
+
+    async def _join_and_serve(
+        self, service: trio.Nursery, components: Components, registration: Registration
+    ) -> None:
+        """Register, then serve: without its own epoch a broker cannot tell its own requests from its former life's."""
+        now = self._environment.clock.wall_ms()
+        await registration.join(registration_of(self.config, self._addresses, now))
+        await service.start(components.listeners.serve, name="listeners")
+        await service.start(components.context.controller.run, name="controller")
+        service.start_soon(registration.keep, name="registration")
+        service.start_soon(self._follow_configuration, registration, name="configuration changes")
 
     async def _open_logs(self, cluster_id: str, configs: "dict[str, LogConfig]") -> LogStore:
         """Lock, recover and check the log directories."""
         # Recovery can be long: a broker that is told to stop meanwhile does it again at its next start.
-        logs = self._logs = await self._around.offload_abandoned(
+        logs = self._logs = await self._environment.offload_abandoned(
             partial(
                 LogStore.open,
                 self.config.log_directories,
                 self.config.log_config_defaults(),
                 configs,
-                self._around.clock,
-                self._around.disk,
+                self._environment.clock,
+                self._environment.disk,
                 progress=self._loading,
                 recovery_threads=self.config.num_recovery_threads_per_data_dir,
                 producer_expiration_ms=self.config.producer_id_expiration_ms,
@@ -240,7 +264,7 @@ class Broker:
             return
         for directory in self.config.log_directories:
             try:
-                properties = read_meta_properties(self._around.disk, str(directory))
+                properties = read_meta_properties(self._environment.disk, str(directory))
             except OSError:
                 continue  # opening the directory says what is wrong with it
             if properties is not None and properties.broker_id is not None:
@@ -259,7 +283,7 @@ class Broker:
     async def _serve_management(self) -> None:
         """Serve the management socket, once the lock says that no other broker serves on it."""
         path = self.config.ottla_management_socket
-        if path == "" or not self._around.has_files:
+        if path == "" or not self._environment.has_files:
             return
         await self._locked.wait()
         if path is not None:
@@ -277,7 +301,7 @@ class Broker:
 
     def _online_directories(self) -> list[Path]:
         """Return the log directories that work, of a disk that is the machine's."""
-        if self._logs is None or not self._around.has_files:
+        if self._logs is None or not self._environment.has_files:
             return []
         return [Path(each.path) for each in self._logs.directories if not each.is_offline]
 
@@ -298,44 +322,46 @@ class Broker:
         self._metrics_port = endpoint.port
         logger.info("metrics are read from port %d", endpoint.port)
 
-    async def _follow_configuration(self, membership: Membership) -> None:
+    async def _follow_configuration(self, registration: Registration) -> None:
         while True:
-            await membership.wait_member()
+            await registration.wait_member()
             await self._live.follow()
             await trio.lowlevel.checkpoint()
 
-    async def _follow_acls(self, membership: Membership, acls: "StoredAcls") -> None:
+    async def _follow_acls(self, registration: Registration, acls: "StoredAcls") -> None:
         await acls.follow(reload=False)
         while True:
             await trio.lowlevel.checkpoint()
-            await membership.wait_member()
+            await registration.wait_member()
             await acls.follow(reload=True)
 
     # Stopping
 
     async def _leave(self) -> None:
         """Return the leaders away, answer what was begun, and stop."""
-        parts = self._parts
+        components = self._components
         serving = self.state is State.RUNNING
         self._set_state(State.STOPPING)
-        if parts is None:
+        if components is None:
             return
         if serving:
             with self._leaving_scope:
-                await Departure(parts.context, self._addresses.inter_broker, parts.connect).depart()
-                await parts.context.groups.stop()
+                await ControlledShutdown(
+                    components.context, self._addresses.inter_broker, components.connect
+                ).depart()
+                await components.context.groups.stop()
             with trio.move_on_after(TELLING_GRACE_S):
-                await parts.context.controller.wait_told()
-            if self._zookeeper.session_is_live(self._around.clock.monotonic()):
+                await components.context.controller.wait_told()
+            if self._zookeeper.session_is_live(self._environment.clock.monotonic()):
                 with trio.move_on_after(self.config.zookeeper_session_timeout_ms / 1000):
-                    await parts.context.controller.resign()
-        await parts.listeners.stop(ANSWER_GRACE_S)
+                    await components.context.controller.resign()
+        await components.listeners.stop(ANSWER_GRACE_S)
 
     async def _close_logs(self) -> None:
-        logs, membership = self._logs, self._membership
-        if logs is None or membership is None:
+        logs, registration = self._logs, self._registration
+        if logs is None or registration is None:
             return
-        await self._around.offload(partial(logs.close, clean=True, broker_epoch=membership.epoch))
+        await self._environment.offload(partial(logs.close, clean=True, broker_epoch=registration.epoch))
 
     # Telling
 
@@ -351,13 +377,13 @@ class Broker:
             "zookeeper": {
                 "connect": self.config.zookeeper_connect,
                 "session_id": f"0x{self._zookeeper.session_id & 0xFFFFFFFFFFFFFFFF:x}",
-                "live": self._zookeeper.session_is_live(self._around.clock.monotonic()),
+                "live": self._zookeeper.session_is_live(self._environment.clock.monotonic()),
             },
         }
         if self._load_progress is not None:
             description["recovery"] = self._load_progress._asdict()
-        if self._parts is not None:
-            context = self._parts.context
+        if self._components is not None:
+            context = self._components.context
             snapshot = context.metadata.snapshot
             description |= {
                 "cluster_id": context.cluster_id,
@@ -368,7 +394,7 @@ class Broker:
                 "controller": context.controller.describe(),
                 "groups": context.groups.describe(),
                 "cleaner": context.replicas.compaction.describe(),
-                "connections": sum(1 for _ in self._parts.listeners.connections),
+                "connections": sum(1 for _ in self._components.listeners.connections),
             }
             if partitions:
                 description["partitions"] = self.describe_partitions()
@@ -376,7 +402,7 @@ class Broker:
 
     def describe_partitions(self) -> list[dict[str, Any]]:
         """Describe the replicas that this broker hosts."""
-        return [] if self._parts is None else describe_partitions(self._parts.context.replicas)
+        return [] if self._components is None else describe_partitions(self._components.context.replicas)
 
     def _set_state(self, state: State) -> None:
         self.state = state

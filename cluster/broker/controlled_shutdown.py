@@ -22,7 +22,7 @@ _LOOK_S: Final = 0.5
 """How often it looks whether ZooKeeper is still there."""
 
 
-class Departure:
+class ControlledShutdown:
     """Asks the controller to let this broker go.
 
     Args:

@@ -1,4 +1,4 @@
-"""What a broker's metrics read off its parts when somebody looks: nothing is counted for them."""
+"""Gauges computed at scrape time, from what a broker's components know; nothing is counted for them."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -8,7 +8,7 @@ from cluster.metrics.process_probes import add_process_probes
 from cluster.replication.partition.partition import Partition
 
 if TYPE_CHECKING:
-    from cluster.broker.assembly import Parts
+    from cluster.broker.components import Components
     from cluster.controller.controller import Controller
     from cluster.metrics.catalogue import BrokerMetrics
     from cluster.metrics.registry import Labels
@@ -24,16 +24,20 @@ _CONTROLLER_COUNTS: Final = {
 """The metrics of the controller, by the count that it keeps."""
 
 
-def add_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
-    """Have the metrics show what the parts of a broker know of themselves."""
+def add_gauges(metrics: "BrokerMetrics", components: "Components") -> None:
+    """Register the gauges of a broker: read from its components when metrics are scraped."""
     add_process_probes(metrics.registry)
-    parts.listeners.add_probes(metrics)
-    _add_partition_probes(metrics, parts)
-    _add_log_probes(metrics, parts)
-    _add_cleaner_probes(metrics, parts)
-    _add_group_probes(metrics, parts)
-    _add_transaction_probes(metrics, parts)
-    controller, zookeeper, clock = parts.context.controller, parts.context.zookeeper, parts.context.clock
+    components.listeners.add_probes(metrics)
+    _add_partition_gauges(metrics, components)
+    _add_log_gauges(metrics, components)
+    _add_cleaner_gauges(metrics, components)
+    _add_group_gauges(metrics, components)
+    _add_transaction_gauges(metrics, components)
+    controller, zookeeper, clock = (
+        components.context.controller,
+        components.context.zookeeper,
+        components.context.clock,
+    )
     metrics.probe(
         "kafka_controller_kafkacontroller_activecontrollercount",
         lambda: float(controller.is_active),
@@ -51,8 +55,8 @@ def _statistic(controller: "Controller", field: str) -> float:
     return float(getattr(controller.statistics(), field))
 
 
-def _add_partition_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
-    replicas = parts.context.replicas
+def _add_partition_gauges(metrics: "BrokerMetrics", components: "Components") -> None:
+    replicas = components.context.replicas
 
     def count(condition: Callable[[Partition], bool]) -> Callable[[], float]:
         return lambda: float(sum(1 for partition in replicas.hosted if condition(partition)))
@@ -77,8 +81,8 @@ def _add_partition_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
     metrics.probe("kafka_server_fetcherlagmetrics_consumerlag", lags)
 
 
-def _add_log_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
-    replicas = parts.context.replicas
+def _add_log_gauges(metrics: "BrokerMetrics", components: "Components") -> None:
+    replicas = components.context.replicas
 
     def each(value: "Callable[[Log], float]") -> "Callable[[], dict[Labels, float]]":
         return lambda: {
@@ -91,8 +95,8 @@ def _add_log_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
     metrics.probe("kafka_log_log_size", each(lambda log: float(log.size_bytes)))
 
 
-def _add_group_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
-    groups = parts.context.groups
+def _add_group_gauges(metrics: "BrokerMetrics", components: "Components") -> None:
+    groups = components.context.groups
 
     def by_state() -> "dict[Labels, float]":
         return {(state,): float(count) for state, count in groups.count_by_state().items()}
@@ -102,9 +106,9 @@ def _add_group_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
     metrics.probe(manager + "numoffsets", lambda: float(groups.offset_count()))
 
 
-def _add_transaction_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
-    replicas, clock = parts.context.replicas, parts.context.clock
-    config = parts.context.config
+def _add_transaction_gauges(metrics: "BrokerMetrics", components: "Components") -> None:
+    replicas, clock = components.context.replicas, components.context.clock
+    config = components.context.config
 
     def lags() -> "dict[Labels, float]":
         return {
@@ -135,8 +139,8 @@ def _add_transaction_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
     )
 
 
-def _add_cleaner_probes(metrics: "BrokerMetrics", parts: "Parts") -> None:
-    compaction, clock = parts.context.replicas.compaction, parts.context.clock
+def _add_cleaner_gauges(metrics: "BrokerMetrics", components: "Components") -> None:
+    compaction, clock = components.context.replicas.compaction, components.context.clock
     cleaner = compaction.cleaner
 
     def recopied() -> float:

@@ -1,80 +1,37 @@
-"""What a broker tells on its management socket: itself, and what happens to it while one listens."""
+"""What can be asked of a broker on its management socket: itself, and what happens to it while a caller listens."""
 
 import math
-from collections import deque
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Protocol
 
 import trio
 
+from cluster.broker.state_changes import StateChanges
+from cluster.metrics.catalogue import BrokerMetrics
 from cluster.network.management import ManagementError, Method
 
-if TYPE_CHECKING:
-    from cluster.broker.broker import Broker
-    from cluster.journal.writer import StateJournal
 
-EVENTS_KEPT_MAX: Final = 1000
-"""Events that wait for one slow listener; the oldest go, and the listener is told how many."""
+class ManagedBroker(Protocol):
+    """What is needed of the broker; `Broker` has it."""
 
+    metrics: BrokerMetrics
+    changes: StateChanges
+    ready: trio.Event
 
-class StateChanges:
-    """What happens to a broker, written down and handed to whoever listens.
+    def describe(self, *, partitions: bool = True) -> dict[str, Any]:
+        """Describe the broker: a fresh value of plain types."""
+        ...
 
-    Attributes:
-        journal: Where everything is noted; None while there is none.
-    """
+    def describe_partitions(self) -> list[dict[str, Any]]:
+        """Describe the replicas that it hosts."""
+        ...
 
-    def __init__(self) -> None:
-        self.journal: StateJournal | None = None
-        self._listeners: dict[_Listener, None] = {}
-
-    def publish(self, kind: str, **what: Any) -> None:
-        """Note an event, and tell every listener of it. Never waits.
-
-        Args:
-            kind: What happened.
-            what: What it happened to, made of what msgpack knows.
-        """
-        if self.journal is not None:
-            self.journal.note(kind, what)
-        for listener in self._listeners:
-            listener.put({"kind": kind, **what})
-
-    async def listen(self) -> AsyncIterator[dict[str, Any]]:
-        """Return each event from now on, for as long as the caller listens."""
-        listener = _Listener()
-        self._listeners[listener] = None
-        try:
-            while True:
-                yield await listener.get()
-        finally:
-            del self._listeners[listener]
+    def stop(self) -> None:
+        """Have it leave in good order."""
+        ...
 
 
-class _Listener:
-    def __init__(self) -> None:
-        self._events: deque[dict[str, Any]] = deque()
-        self._dropped = 0
-        self._arrived = trio.Event()
-
-    def put(self, event: dict[str, Any]) -> None:
-        if len(self._events) >= EVENTS_KEPT_MAX:
-            self._events.popleft()
-            self._dropped += 1
-        self._events.append(event)
-        self._arrived.set()
-
-    async def get(self) -> dict[str, Any]:
-        while not self._events:
-            self._arrived = trio.Event()
-            await self._arrived.wait()
-        if self._dropped:
-            dropped, self._dropped = self._dropped, 0
-            return {"kind": "dropped", "count": dropped}
-        return self._events.popleft()
-
-
-def management_methods(broker: "Broker") -> dict[str, Method]:
+def management_methods(broker: ManagedBroker) -> dict[str, Method]:
     """Return what can be asked of a broker, by name.
 
     `describe` tells everything at once; `partitions` only the replicas it hosts; `metrics` the counters and

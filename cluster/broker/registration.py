@@ -1,4 +1,4 @@
-"""Being a member of the cluster: the registration in ZooKeeper, kept up across expired sessions.
+"""Membership of the cluster: the registration in ZooKeeper, kept up across expired sessions.
 
 When a session expires, every ephemeral node is gone: the broker registers again, with a new broker epoch,
 as soon as ZooKeeper gives it a new session, and tells those who have something to do about it. Its data
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class Membership:
+class Registration:
     """This broker's registration.
 
     Attributes:

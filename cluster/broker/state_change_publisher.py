@@ -1,9 +1,9 @@
-"""What happens to a broker's parts, told as state changes: to the journal, and to who listens at the socket."""
+"""Publishes what happens to a broker's components as state changes."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cluster.broker.management import StateChanges
+from cluster.broker.state_changes import StateChanges
 
 if TYPE_CHECKING:
     from cluster.controller.state_changes import StateChange
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from wire.types import LeaderEpoch, TopicPartition
 
 
-class StateFeed:
-    """Hears of changes where they happen, and publishes them.
+class StateChangePublisher:
+    """Follows the components in which changes happen, and publishes them.
 
     Args:
         changes: Where they are published.
@@ -23,15 +23,15 @@ class StateFeed:
         self._changes = changes
 
     def follow(self, replicas: "Replicas") -> None:
-        """Hear what happens to the replicas on this broker."""
+        """Publish what happens to the replicas on this broker."""
         replicas.roles.on_leadership_change.append(self._roles_taken)
         replicas.roles.on_stopped.append(self._stopped)
         replicas.isr_changes.on_committed.append(self._isr_committed)
 
     def controller_decided(self, change: "StateChange") -> None:
-        """Take what the controller on this broker has decided."""
+        """Publish what the controller on this broker has decided."""
         if change.before == change.after and change.broker_id is not None:
-            return  # a replica that stays what it was tells nothing
+            return  # a replica that stays what it was is no change
         leadership = change.leadership
         what: dict[str, object] = {
             "topic": change.partition.topic,

@@ -23,11 +23,11 @@ from cluster.controller import calls, events, steps
 from cluster.controller.answers import event_of
 from cluster.controller.calls import Call
 from cluster.controller.channels import Channels, ControlRequest, OpenChannel
-from cluster.controller.controller_failover import take_office
+from cluster.controller.controller_failover import fail_over
 from cluster.controller.event_queue import EventQueue
 from cluster.controller.events import ControllerEvent
 from cluster.controller.leader_elections import ElectionKind, ElectionResult
-from cluster.controller.pending_calls import CallDesk
+from cluster.controller.pending_calls import PendingCalls
 from cluster.controller.settings import ControllerSettings
 from cluster.controller.state_changes import OnStateChange
 from cluster.controller.term import Term, TermStatistics
@@ -99,7 +99,7 @@ class Controller:
         self._metrics = BrokerMetrics() if metrics is None else metrics
         self._on_state_change = on_state_change
         self._queue = EventQueue()
-        self._desk = CallDesk(self._queue)
+        self._desk = PendingCalls(self._queue)
         self._watches = Watches(self._queue.put)
         self._term: Term | None = None
         self._term_scope = trio.CancelScope()
@@ -352,7 +352,7 @@ class Controller:
         # Brokers hear of this controller in the midst of it, and their clients come at once: their calls wait
         # in the queue until it is done.
         self._in_office = True
-        await take_office(term)
+        await fail_over(term)
         logger.info("controller epoch %d serves", epoch)
         self._nursery.start_soon(
             self._rebalance_ticks, self._term_scope, name="controller leader rebalance ticks"

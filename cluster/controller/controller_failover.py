@@ -21,7 +21,7 @@ from cluster.statemachines.topic_deletion import Replica
 logger = logging.getLogger(__name__)
 
 
-async def take_office(term: Term) -> None:
+async def fail_over(term: Term) -> None:
     """Do all that a new controller does before its first event.
 
     Cancelled or failed in between, it leaves nothing that the next controller has to undo.

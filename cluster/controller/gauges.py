@@ -9,7 +9,7 @@ from cluster.metrics.catalogue import BrokerMetrics
 _PREFIX = "kafka_controller_kafkacontroller_"
 
 
-def register_probes(controller: Controller, metrics: BrokerMetrics) -> None:
+def add_gauges(controller: Controller, metrics: BrokerMetrics) -> None:
     """Have a controller tell its metrics.
 
     Raises:

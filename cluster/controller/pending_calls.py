@@ -16,7 +16,7 @@ class _Waiting:
         self.outcome: object = None
 
 
-class CallDesk:
+class PendingCalls:
     """Hands tickets to callers, and outcomes to the tickets' holders."""
 
     def __init__(self, queue: EventQueue) -> None:

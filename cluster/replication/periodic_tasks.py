@@ -43,7 +43,7 @@ class LogDirStore(Protocol):
         ...
 
 
-class Upkeep:
+class PeriodicTasks:
     """The periodic tasks of one broker's replicas.
 
     Args:

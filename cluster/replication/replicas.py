@@ -26,8 +26,8 @@ from cluster.replication.leader.verified_appends import VerifiedAppends
 from cluster.replication.moves.replica_moves import ReplicaMoves
 from cluster.replication.partition.isr_changes import IsrChanges, IsrStore
 from cluster.replication.partition.partition import Partition
-from cluster.replication.periodic_tasks import LogDirStore, Upkeep
-from cluster.replication.roles.controller_requests import RoleChanges
+from cluster.replication.periodic_tasks import LogDirStore, PeriodicTasks
+from cluster.replication.roles.controller_requests import ControllerRequests
 from cluster.replication.roles.hosted_partitions import HostedPartitions
 from cluster.replication.roles.protocol_versions import inter_broker_versions
 from cluster.replication.throttle import Throttle
@@ -202,7 +202,7 @@ class Replicas:
             self._log_moved,
             config.num_replica_alter_log_dirs_threads or len(store.directories),
         )
-        self.roles = RoleChanges(
+        self.roles = ControllerRequests(
             broker_id,
             self.hosted,
             partial(
@@ -227,7 +227,7 @@ class Replicas:
             offload,
         )
         self.compaction = Compaction(store, clock, config, offload, environment.cleaning_worker)
-        self.upkeep = Upkeep(
+        self.upkeep = PeriodicTasks(
             broker_id,
             self.hosted,
             self.fetchers,

@@ -20,7 +20,7 @@ import trio
 from cluster.metrics.registry import Counter
 from cluster.network.broker_client import BrokerChannel, ConnectionFailedError
 from cluster.replication.follower.fetch_state import FIRST_BACKOFF_S, FetchState, truncation_offset
-from cluster.replication.follower.offset_reset import LeaderOffsets, find_place
+from cluster.replication.follower.offset_reset import LeaderOffsets, reset_offset
 from cluster.replication.follower.session import FollowerSession
 from cluster.replication.roles.protocol_versions import FETCH_BY_NAME, InterBrokerVersions
 from storage.errors import CorruptBatchError, LogError, UnexpectedAppendOffsetError
@@ -422,7 +422,7 @@ class Fetcher:
         while self._out_of_range:
             topic_partition, state = self._out_of_range.popitem()
             try:
-                found = await find_place(
+                found = await reset_offset(
                     LeaderOffsets(channel, self._broker_id, self._versions.list_offsets),
                     state,
                     lambda key=topic_partition, asked=state: self.states.get(key) is asked,  # type: ignore[misc]

@@ -72,7 +72,7 @@ class LeaderOffsets:
         raise RemoteProtocolError("ListOffsets answered nothing")
 
 
-async def find_place(leader: LeaderOffsets, state: FetchState, is_current: Callable[[], bool]) -> bool:
+async def reset_offset(leader: LeaderOffsets, state: FetchState, is_current: Callable[[], bool]) -> bool:
     """Truncate as the leader's offsets demand, and set where to fetch from.
 
     Args:

@@ -75,7 +75,7 @@ class _Outcome:
     following: list[tuple[TopicPartition, LeaderEpoch]] = field(default_factory=list)
 
 
-class RoleChanges:
+class ControllerRequests:
     """Carries out what the controller orders.
 
     Args:

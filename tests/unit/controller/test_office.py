@@ -8,7 +8,7 @@ import trio
 
 from cluster.controller import channels
 from cluster.controller.controller import KraftControllerError
-from cluster.controller.gauges import register_probes
+from cluster.controller.gauges import add_gauges
 from cluster.controller.state_changes import StateChange
 from cluster.metrics.catalogue import BrokerMetrics
 from cluster.zookeeper.client import SetData
@@ -267,7 +267,7 @@ def test_what_is_watched(tell: Tell) -> None:
         metrics = BrokerMetrics()
         changes: list[StateChange] = []
         controller = await cluster.stand(1, metrics=metrics, on_state_change=changes.append)
-        register_probes(controller, metrics)
+        add_gauges(controller, metrics)
 
         def value(name: str) -> float:
             return metrics.registry.values()["kafka_controller_kafkacontroller_" + name]

@@ -1,0 +1,67 @@
+"""Connections to other brokers."""
+
+import logging
+from typing import TYPE_CHECKING
+
+from cluster.network.broker_client import BrokerClient
+from cluster.network.dialling import Dial
+
+if TYPE_CHECKING:
+    from cluster.configuration.broker_config import BrokerConfig
+    from cluster.network.endpoints import Endpoint
+    from cluster.replication.metadata_cache import Node
+    from cluster.zookeeper.znodes import BrokerRegistration
+
+logger = logging.getLogger(__name__)
+
+
+class BrokerClients:
+    """Makes connections from this broker to others; each opens its socket at its first request.
+
+    Args:
+        config: Timeouts, and this broker's id.
+        inter_broker: The listener that brokers use among themselves.
+        dial: Connects.
+    """
+
+    def __init__(self, config: "BrokerConfig", inter_broker: str, dial: Dial) -> None:
+        self._config = config
+        self._inter_broker = inter_broker
+        self._dial = dial
+
+    def replication(self, endpoint: "Endpoint", client_id: str) -> BrokerClient:
+        """Make a connection to fetch from a leader."""
+        return self._client(endpoint.host, endpoint.port, client_id, self._config.replica_socket_timeout_ms)
+
+    def to_controller(self, node: "Node") -> BrokerClient:
+        """Make a connection to the broker that is the controller."""
+        client_id = f"broker-{self._config.broker_id}"
+        return self._client(node.host, node.port, client_id, self._config.controller_socket_timeout_ms)
+
+    def to_coordinator(self, node: "Node") -> BrokerClient:
+        """Make a connection to a transaction coordinator, or from one to a leader."""
+        client_id = f"broker-{self._config.broker_id}-txn"
+        return self._client(node.host, node.port, client_id, self._config.request_timeout_ms)
+
+    def from_controller(self, registration: "BrokerRegistration") -> BrokerClient:
+        """Make the connection on which the controller sends a broker its requests."""
+        endpoint = registration.endpoint(self._inter_broker)
+        if endpoint is None:
+            # Nothing can be sent to it until it has the listener, which a new registration would show.
+            logger.error("broker %d does not listen on %s", registration.broker_id, self._inter_broker)
+        return self._client(
+            "" if endpoint is None else endpoint.host,
+            0 if endpoint is None else endpoint.port,
+            f"broker-{self._config.broker_id}-controller",
+            self._config.controller_socket_timeout_ms,
+        )
+
+    def _client(self, host: str, port: int, client_id: str, timeout_ms: int) -> BrokerClient:
+        return BrokerClient(
+            host,
+            port,
+            client_id,
+            connect_timeout_s=self._config.socket_connection_setup_timeout_ms / 1000,
+            request_timeout_s=timeout_ms / 1000,
+            dial=self._dial,
+        )

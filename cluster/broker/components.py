@@ -1,0 +1,62 @@
+"""The components of a broker, as they are put together by `cluster.broker.assembly`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cluster.handlers.context import BrokerContext
+from cluster.network.broker_client import BrokerChannel
+from cluster.network.listener import Listeners
+from cluster.replication.metadata_cache import Node
+from cluster.replication.replicas import Replicas
+from timing.timing_wheel import Timer
+
+if TYPE_CHECKING:
+    from wire.types import BrokerEpoch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Components:
+    """The components of a broker, not yet running.
+
+    Attributes:
+        context: What handlers work with: replicas, metadata, controller and the rest.
+        listeners: Where clients and brokers come in.
+        timer: Ends what waits.
+        connect: Makes a connection to another broker.
+    """
+
+    context: BrokerContext
+    listeners: Listeners
+    timer: Timer
+    connect: Callable[[Node], BrokerChannel]
+
+    def set_broker_epoch(self, epoch: "BrokerEpoch") -> None:
+        """Take over a new registration: requests that were meant for the one before are stale from now on."""
+        self.context.broker_epoch = epoch
+        self.context.replicas.broker_epoch = epoch
+        self.context.controller.registered()
+
+
+def describe_partitions(replicas: Replicas) -> list[dict[str, Any]]:
+    """Describe the replicas that a broker hosts, as plain values."""
+    described = []
+    for partition in replicas.hosted:
+        log = partition.log
+        state = replicas.fetchers.state_of(partition.topic_partition)
+        described.append(
+            {
+                "topic": partition.topic_partition.topic,
+                "partition": partition.topic_partition.partition,
+                "leader": partition.leader_id,
+                "leader_epoch": partition.leader_epoch,
+                "is_leader": partition.leader_log is not None,
+                "lag": None if state is None else state.lag,
+                "replicas": list(partition.replicas),
+                "isr": sorted(partition.isr.isr) if partition.leader_log is not None else [],
+                "log_start": None if log is None else log.log_start_offset,
+                "log_end": None if log is None else log.log_end_offset,
+                "high_watermark": None if log is None else log.high_watermark,
+            }
+        )
+    return described
