@@ -21,7 +21,8 @@ from cluster.environment.ports import Environment
 from cluster.network.broker_client import BrokerClient
 from simulation.cleaning_worker import InlineWorker
 from simulation.disk import SimulatedCrash, SimulatedDisk
-from simulation.network import NetworkFaults, SimulatedNetwork
+from simulation.network import SimulatedNetwork
+from simulation.network_faults import NetworkFaults
 from simulation.zookeeper import FakeZooKeeper
 from simulation.zookeeper_ensemble import FakeEnsemble
 from wire.types import BrokerId, MonotonicSeconds, WallMs

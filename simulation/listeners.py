@@ -8,7 +8,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import trio
 
@@ -24,9 +24,6 @@ from cluster.network.open_connections import NetworkLimits, OpenConnections
 from cluster.network.response_slot import Answer, Part
 from simulation.tcp_connection import End
 from wire.file_range import FileRange
-
-if TYPE_CHECKING:
-    from simulation.network import SimulatedHost
 
 logger = logging.getLogger(__name__)
 
@@ -173,12 +170,24 @@ class SimulatedConnection(Connection):
         self._scope.cancel()
 
 
+class PortOwner(Protocol):
+    """The machine that listeners are on; `SimulatedHost` is one."""
+
+    def take_port(self, port: int, listeners: "SimulatedListeners") -> int:
+        """Bind a port, a free one where it is 0, and return it."""
+        ...
+
+    def give_back_port(self, port: int, listeners: "SimulatedListeners") -> None:
+        """Bind it no more."""
+        ...
+
+
 class SimulatedListeners:
     """The listeners of one broker on a simulated machine; methods and attributes are those of `Listeners`."""
 
     def __init__(
         self,
-        host: "SimulatedHost",
+        host: PortOwner,
         endpoints: Sequence[Endpoint],
         dispatch: Dispatch,
         *,

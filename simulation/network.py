@@ -22,12 +22,13 @@ import errno
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import trio
 
 from simulation.link import SimulatedLink
+from simulation.listeners import SimulatedListeners
+from simulation.network_faults import NetworkFaults
 from simulation.scheduler import Scheduler
 from simulation.tcp_connection import End, TcpConnection
 
@@ -37,32 +38,12 @@ if TYPE_CHECKING:
     from cluster.network.endpoints import Endpoint
     from cluster.network.network_counters import NetworkCounters
     from cluster.network.open_connections import NetworkLimits
-    from simulation.listeners import SimulatedListeners
 
 FIRST_FREE_PORT: Final = 32768
 FORGET_EVERY: Final = 64
 """Connections between two machines after which those that are over are forgotten."""
 NOTES_MAX: Final = 2000
 """How many of the last events are kept for whoever has to explain a failing seed."""
-
-
-@dataclass(slots=True)
-class NetworkFaults:
-    """What happens by chance. Its values may be changed while the network runs.
-
-    Attributes:
-        delay_s: The least and the most that a send takes to arrive, in seconds.
-        stall_chance: Of a send, to take longer.
-        stall_s: The least and the most of that, in seconds.
-        split_chance: Of a send, to arrive in two pieces.
-        reset_chance: Of a send, to break its connection.
-    """
-
-    delay_s: tuple[float, float] = (0.0001, 0.001)
-    stall_chance: float = 0.0
-    stall_s: tuple[float, float] = (0.05, 0.5)
-    split_chance: float = 0.1
-    reset_chance: float = 0.0
 
 
 class SimulatedNetwork:
@@ -73,17 +54,17 @@ class SimulatedNetwork:
         faults: What happens by chance; only delays and splits if None.
 
     Attributes:
-        agenda: What is on its way, and when it arrives.
+        scheduler: What is on its way, and when it arrives.
         notes: The last events, each with its time.
     """
 
     def __init__(self, seed: int, faults: NetworkFaults | None = None) -> None:
         self.seed = seed
         self.faults = NetworkFaults() if faults is None else faults
-        self.agenda = Scheduler()
+        self.scheduler = Scheduler()
         self.notes: deque[tuple[float, str]] = deque(maxlen=NOTES_MAX)
         self._hosts: dict[str, SimulatedHost] = {}
-        self._circuits: list[TcpConnection] = []
+        self._connections: list[TcpConnection] = []
         self._numbers: dict[tuple[str, str], int] = {}
         self._cuts: set[tuple[str, str]] = set()
         self._isolated: set[str] = set()
@@ -92,7 +73,7 @@ class SimulatedNetwork:
 
     async def run(self) -> NoReturn:
         """Carry what is sent, until cancelled."""
-        await self.agenda.run()
+        await self.scheduler.run()
 
     def host(self, name: str) -> "SimulatedHost":
         """Return the machine of a name; it exists from the first time on."""
@@ -137,7 +118,7 @@ class SimulatedNetwork:
     def break_connections(self, first: str, second: str) -> int:
         """Break every connection between two machines; gives how many there were."""
         broken = 0
-        for circuit in self._live_circuits():
+        for circuit in self._live_connections():
             if circuit.touches(first) and circuit.touches(second):
                 circuit.dialling.circuit_breaks()
                 broken += 1
@@ -148,7 +129,7 @@ class SimulatedNetwork:
         """Take a machine away without a word; its programs are for the caller to end."""
         self._lost.add(name)
         self.host(name).forget_listeners()
-        for circuit in self._live_circuits():
+        for circuit in self._live_connections():
             for end, pipe in zip((circuit.dialling, circuit.accepting), circuit.pipes, strict=True):
                 if end.host == name:
                     pipe.drop()
@@ -190,9 +171,9 @@ class SimulatedNetwork:
         if not self._hosts[target].accept(port, far):
             await self._travel(target, source, back.delay())
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
-        self._circuits.append(circuit)
+        self._connections.append(circuit)
         if number % FORGET_EVERY == 0:
-            self._live_circuits()
+            self._live_connections()
         self.note(f"{near} connects to {far}")
         try:
             await self._travel(target, source, back.delay())
@@ -215,15 +196,15 @@ class SimulatedNetwork:
         while self.is_cut(source, target):
             await self._changed.wait()
 
-    def _live_circuits(self) -> Iterator[TcpConnection]:
-        self._circuits = [circuit for circuit in self._circuits if not circuit.is_over]
-        return iter(self._circuits)
+    def _live_connections(self) -> Iterator[TcpConnection]:
+        self._connections = [circuit for circuit in self._connections if not circuit.is_over]
+        return iter(self._connections)
 
     def _resume(self) -> None:
         self._changed.set()
         self._changed = trio.Event()
         # Circuits whose ends are both closed too: what they carry may still arrive.
-        for circuit in self._circuits:
+        for circuit in self._connections:
             for pipe in circuit.pipes:
                 pipe.resume()
 
@@ -253,13 +234,12 @@ class SimulatedHost:
         limits: "NetworkLimits | None" = None,
         quotas: "ConnectionQuotas | None" = None,
         counters: "NetworkCounters | None" = None,
-    ) -> "SimulatedListeners":
+    ) -> SimulatedListeners:
         """Return what stands for `Listeners` on this machine; its arguments are those of `Listeners`."""
-        from simulation.listeners import SimulatedListeners
 
         return SimulatedListeners(self, endpoints, dispatch, limits=limits, quotas=quotas, counters=counters)
 
-    def take_port(self, port: int, listeners: "SimulatedListeners") -> int:
+    def take_port(self, port: int, listeners: SimulatedListeners) -> int:
         """Have connections to a port go to `listeners`; 0 takes a free one. Gives the port.
 
         Raises:
@@ -273,7 +253,7 @@ class SimulatedHost:
         self._listeners[port] = listeners
         return port
 
-    def give_back_port(self, port: int, listeners: "SimulatedListeners") -> None:
+    def give_back_port(self, port: int, listeners: SimulatedListeners) -> None:
         """Have connections to a port refused again."""
         if self._listeners.get(port) is listeners:
             del self._listeners[port]

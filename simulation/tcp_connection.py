@@ -12,15 +12,35 @@ from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import trio
 
-if TYPE_CHECKING:
-    from simulation.network import SimulatedNetwork
+from simulation.network_faults import NetworkFaults
+from simulation.scheduler import Scheduler
 
 WINDOW: Final = 1024 * 1024
 """Bytes that may be sent without having been received by the other side's program."""
+
+
+class Network(Protocol):
+    """What carries a connection; `SimulatedNetwork` does.
+
+    Attributes:
+        faults: What happens by chance.
+        scheduler: What is on its way, and when it arrives.
+    """
+
+    faults: NetworkFaults
+    scheduler: Scheduler
+
+    def is_cut(self, source: str, target: str) -> bool:
+        """Whether what one machine sends to another is held up."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Keep an event, for those who explain a failing seed."""
+        ...
 
 
 class Signal(Enum):
@@ -35,7 +55,7 @@ class Pipe:
 
     __slots__ = ("_chance", "_items", "_last_due", "_network", "far", "in_flight", "near")
 
-    def __init__(self, network: "SimulatedNetwork", near: "End", far: "End", chance: Random) -> None:
+    def __init__(self, network: Network, near: "End", far: "End", chance: Random) -> None:
         self._network = network
         self._chance = chance
         self._items: deque[tuple[float, bytes | Signal]] = deque()
@@ -76,7 +96,7 @@ class Pipe:
         self.near.room()
 
     def deliver(self) -> None:
-        """Hand over what is due, unless the way is cut; called by the agenda, and when a cut heals."""
+        """Hand over what is due, unless the way is cut; called by the scheduler, and when a cut heals."""
         now = trio.current_time()
         items = self._items
         while items and items[0][0] <= now:
@@ -91,13 +111,13 @@ class Pipe:
     def resume(self) -> None:
         """A cut has healed: what was held up comes after a new delay, in its order."""
         if self._items:
-            self._network.agenda.at(trio.current_time() + self.delay(), self.deliver)
+            self._network.scheduler.at(trio.current_time() + self.delay(), self.deliver)
 
     def _put(self, item: bytes | Signal) -> None:
         due = max(self._last_due, trio.current_time() + self.delay())
         self._last_due = due
         self._items.append((due, item))
-        self._network.agenda.at(due, self.deliver)
+        self._network.scheduler.at(due, self.deliver)
 
     def delay(self) -> float:
         """Draw how long the next send takes, in seconds."""
@@ -277,7 +297,7 @@ class TcpConnection:
 
     __slots__ = ("accepting", "dialling", "pipes")
 
-    def __init__(self, network: "SimulatedNetwork", dialling: End, accepting: End, seed: str) -> None:
+    def __init__(self, network: Network, dialling: End, accepting: End, seed: str) -> None:
         self.dialling = dialling
         self.accepting = accepting
         # Each direction draws for itself, so that it draws the same however the others' turns fall.

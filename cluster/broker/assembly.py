@@ -16,6 +16,7 @@ from cluster.coordinator.transactions.transactions import Transactions
 from cluster.handlers.auto_creation import AutoCreation
 from cluster.handlers.context import BrokerContext
 from cluster.handlers.dispatch import Dispatcher
+from cluster.handlers.registry import Registry
 from cluster.handlers.served import served_apis
 from cluster.network.listener import Listeners, NetworkLimits
 from cluster.replication.metadata_cache import MetadataCache
@@ -90,6 +91,8 @@ def assemble(
     )
     publisher.follow(replicas)
     groups = Groups(config, replicas, metadata, timer, clock, nursery, environment.offload)
+    registry = served_apis()
+    registry.measure(metrics)
     context = BrokerContext(
         config=config,
         broker_id=config.broker_id,
@@ -98,7 +101,7 @@ def assemble(
         clock=clock,
         disk=environment.disk,
         nursery=nursery,
-        registry=served_apis(),
+        served=registry,
         metadata=metadata,
         replicas=replicas,
         controller=controller,
@@ -113,20 +116,19 @@ def assemble(
         producer_ids=ProducerIds(lambda: store.next_producer_id_block(config.broker_id)),
         connection_limits=connection_limits,
     )
-    _authorize(context, environment)
-    context.registry.measure(metrics)
+    _authorize(context, registry, environment)
     quotas = connection_limits.quotas(
         tuple(each.listener_name for each in addresses.bound), addresses.inter_broker, nursery
     )
     listeners: Listeners = environment.make_listeners(
-        addresses.bound, Dispatcher(context).dispatch, limits=_network_limits(config), quotas=quotas
+        addresses.bound, Dispatcher(context, registry).dispatch, limits=_network_limits(config), quotas=quotas
     )
     components = Components(context, listeners, timer, clients.to_controller)
     registration.on_joined(components.set_broker_epoch)
     return components
 
 
-def _authorize(context: BrokerContext, environment: "Environment") -> None:
+def _authorize(context: BrokerContext, registry: Registry, environment: "Environment") -> None:
     """Put the authorizer that is asked for in front of every API; its rules are not loaded yet."""
     settings = authorizer_settings(context.config)
     if settings is None:
@@ -138,7 +140,7 @@ def _authorize(context: BrokerContext, environment: "Environment") -> None:
     context.authorizer = Authorizer(settings.super_users, allow_without_rules=settings.allow_without_rules)
     store = AclStore(context.zookeeper, environment.clock.wall_ms, environment.random.random)
     context.acls = StoredAcls(context.authorizer.table, store)
-    context.registry.protect(GUARDS)
+    registry.protect(GUARDS)
 
 
 def registration_of(config: "BrokerConfig", addresses: "Addresses", now: "WallMs") -> BrokerRegistration:

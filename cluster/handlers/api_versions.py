@@ -13,7 +13,8 @@ from wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersio
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
-    from cluster.handlers.registry import Registry, Route
+    from cluster.handlers.context import ServedApi
+    from cluster.handlers.registry import Registry
 
 _SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -37,7 +38,7 @@ def begin(call: "ApiCall") -> None:
     connection.client_software_version = request.client_software_version
     call.respond(
         ApiVersionsResponse(
-            api_keys=[_versions(route) for route in call.broker.registry],
+            api_keys=[_versions(route) for route in call.broker.served],
             finalized_features_epoch=0 if call.version >= 3 else -1,
         )
     )
@@ -51,5 +52,5 @@ def unsupported_version_response(registry: "Registry") -> ApiVersionsResponse:
     )
 
 
-def _versions(route: "Route") -> ApiVersion:
+def _versions(route: "ServedApi") -> ApiVersion:
     return ApiVersion(api_key=route.key, min_version=route.min_version, max_version=route.max_version)

@@ -1,9 +1,11 @@
 """What handlers work with: the parts of one broker, put together by the composition root."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import trio
 
     from cluster.configuration.broker_config import BrokerConfig
@@ -13,7 +15,6 @@ if TYPE_CHECKING:
     from cluster.coordinator.producer_ids import ProducerIds
     from cluster.coordinator.transactions.transactions import Transactions
     from cluster.handlers.auto_creation import AutoCreation
-    from cluster.handlers.registry import Registry
     from cluster.network.connection_limits import ConnectionLimits
     from cluster.network.endpoints import Endpoint
     from cluster.replication.metadata_cache import MetadataCache
@@ -24,7 +25,33 @@ if TYPE_CHECKING:
     from cluster.zookeeper.stored_acls import StoredAcls
     from storage.disk import Disk
     from timing.clock import Clock
+    from wire.apis import ApiKey
     from wire.types import BrokerEpoch, BrokerId
+
+
+class ServedApi(Protocol):
+    """An API that is served, and at which versions."""
+
+    @property
+    def key(self) -> "ApiKey":
+        """The API."""
+        ...
+
+    @property
+    def min_version(self) -> int:
+        """The lowest version served."""
+        ...
+
+    @property
+    def max_version(self) -> int:
+        """The highest version served."""
+        ...
+
+
+class ServedApis(Protocol):
+    """The APIs that a broker serves, in the order of their keys; `Registry` has them."""
+
+    def __iter__(self) -> "Iterator[ServedApi]": ...
 
 
 @dataclass(slots=True, eq=False)
@@ -39,7 +66,7 @@ class BrokerContext:
         clock: Wall and monotonic time.
         disk: Tells how full volumes are.
         nursery: Where tasks that outlive a synchronous handler run; ends with the broker.
-        registry: What is served, which ApiVersions reports.
+        served: The APIs that are served, which ApiVersions reports.
         metadata: The cluster as the controller last told it.
         replicas: The partitions that this broker hosts.
         controller: This broker's controller, active or not.
@@ -63,7 +90,7 @@ class BrokerContext:
     clock: "Clock"
     disk: "Disk"
     nursery: "trio.Nursery"
-    registry: "Registry"
+    served: "ServedApis"
     metadata: "MetadataCache"
     replicas: "Replicas"
     controller: "Controller"

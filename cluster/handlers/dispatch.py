@@ -15,7 +15,7 @@ from wire.frames import RequestHeader, decode_request_header
 
 if TYPE_CHECKING:
     from cluster.handlers.context import BrokerContext
-    from cluster.handlers.registry import Handle, Route
+    from cluster.handlers.registry import Handle, Registry, Route
     from cluster.network.response_slot import ResponseSlot
 
 logger = logging.getLogger(__name__)
@@ -25,14 +25,15 @@ class Dispatcher:
     """Routes the requests of every connection of one broker.
 
     Args:
-        broker: What handlers work with; its registry says what is served.
+        broker: What handlers work with.
+        registry: What is served.
     """
 
     __slots__ = ("_broker", "_registry")
 
-    def __init__(self, broker: "BrokerContext") -> None:
+    def __init__(self, broker: "BrokerContext", registry: "Registry") -> None:
         self._broker = broker
-        self._registry = broker.registry
+        self._registry = registry
 
     def dispatch(self, frame: memoryview, slot: "ResponseSlot") -> None:
         """Begin the request in one frame.

@@ -7,12 +7,12 @@ those before it. There is no task and no event per request.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from wire.file_range import FileRange
 
 if TYPE_CHECKING:
-    from cluster.network.connection import Connection
+    from cluster.security.principal import KafkaPrincipal
 
 Part: TypeAlias = bytes | bytearray | memoryview | FileRange
 Answer: TypeAlias = Part | Sequence[Part]
@@ -21,6 +21,34 @@ NO_ANSWER: Final[Sequence[Part]] = ()
 """What a request that gets no answer completes with."""
 CLOSE: Final[Sequence[Part]] = []
 """Marks, by identity, the slot at which the connection is dropped."""
+
+
+class AskingConnection(Protocol):
+    """The connection that a request came on, as far as its slot and its handler use it; `Connection` is one.
+
+    Attributes:
+        peer: The client's address, for logs.
+        peer_host: The client's address without its port.
+        listener_name: The listener that it was accepted on.
+        principal: Who asks.
+        client_software_name: What the client calls itself, from ApiVersions.
+        client_software_version: Its version, likewise.
+    """
+
+    peer: str
+    peer_host: str
+    listener_name: str
+    principal: "KafkaPrincipal"
+    client_software_name: str
+    client_software_version: str
+
+    def answer_ready(self, slot: "ResponseSlot") -> None:
+        """Send the answer of a completed slot, if it is its turn."""
+        ...
+
+    def stop_reading(self) -> None:
+        """Begin no further requests."""
+        ...
 
 
 class ResponseSlot:
@@ -35,7 +63,7 @@ class ResponseSlot:
 
     __slots__ = ("answer", "connection", "cost")
 
-    def __init__(self, connection: "Connection", cost: int) -> None:
+    def __init__(self, connection: AskingConnection, cost: int) -> None:
         self.connection = connection
         self.cost = cost
         self.answer: Answer | None = None

@@ -11,7 +11,8 @@ from cluster.network.connection import Dispatch
 from cluster.network.dialling import dial_tcp
 from cluster.network.endpoints import Endpoint
 from cluster.network.listener import Listeners
-from simulation.network import NetworkFaults, SimulatedNetwork
+from simulation.network import SimulatedNetwork
+from simulation.network_faults import NetworkFaults
 from tests.contract.network_checks import CHECKS
 
 Check = Callable[[Any], Awaitable[None]]

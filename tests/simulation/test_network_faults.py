@@ -14,7 +14,8 @@ from cluster.network.dialling import Link
 from cluster.network.endpoints import Endpoint
 from cluster.network.response_slot import ResponseSlot
 from simulation.listeners import POISON, SimulatedListeners
-from simulation.network import NetworkFaults, SimulatedNetwork
+from simulation.network import SimulatedNetwork
+from simulation.network_faults import NetworkFaults
 from wire.frames import decode_request, encode_response
 from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -146,7 +147,7 @@ def test_isolation_holds_up_everybody_but_the_machine_itself() -> None:
 def test_a_dial_waits_out_a_cut() -> None:
     async def body(network: SimulatedNetwork, broker: Broker) -> None:
         network.cut("c", "b1")
-        network.agenda.at(trio.current_time() + 7, network.heal_all)
+        network.scheduler.at(trio.current_time() + 7, network.heal_all)
         start = trio.current_time()
         await echoes(await network.host("c").dial("b1", PORT), b"x")
         assert 7 <= trio.current_time() - start < 8

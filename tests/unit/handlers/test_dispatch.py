@@ -39,7 +39,7 @@ class Slot:
 
 class Broker:
     def __init__(self, registry, nursery=None):
-        self.registry = registry
+        self.served = registry
         self.nursery = nursery
 
 
@@ -67,7 +67,7 @@ def test_every_version_of_api_versions_lists_what_is_registered():
     for version in range(5):
         slot = Slot()
         request = ApiVersionsRequest(client_software_name="kcat", client_software_version="1.7")
-        Dispatcher(Broker(registry)).dispatch(frame_of(request, version), slot)
+        Dispatcher(Broker(registry), registry).dispatch(frame_of(request, version), slot)
         response = answer_to(slot, ApiVersionsResponse, version)
         assert response.error_code == 0
         listed = [(each.api_key, each.min_version, each.max_version) for each in response.api_keys]
@@ -80,7 +80,7 @@ def test_a_version_of_api_versions_that_is_not_served_is_answered_in_version_0()
     frame = bytearray(frame_of(ApiVersionsRequest(), 0))
     frame[2:4] = (99).to_bytes(2, "big")
     frame.append(0)  # the header of that version is taken for a flexible one
-    Dispatcher(Broker(served())).dispatch(memoryview(frame), slot)
+    Dispatcher(Broker(served()), served()).dispatch(memoryview(frame), slot)
     response = answer_to(slot, ApiVersionsResponse, 0)
     assert response.error_code == Error.UNSUPPORTED_VERSION
     (only,) = response.api_keys
@@ -91,12 +91,12 @@ def test_a_version_of_api_versions_that_is_not_served_is_answered_in_version_0()
 def test_a_software_name_that_is_none_is_refused(name):
     slot = Slot()
     request = ApiVersionsRequest(client_software_name=name, client_software_version="1")
-    Dispatcher(Broker(served())).dispatch(frame_of(request, 3), slot)
+    Dispatcher(Broker(served()), served()).dispatch(frame_of(request, 3), slot)
     assert answer_to(slot, ApiVersionsResponse, 3).error_code == Error.INVALID_REQUEST
 
 
 def test_what_is_not_served_closes_the_connection():
-    dispatcher = Dispatcher(Broker(served()))
+    dispatcher = Dispatcher(Broker(served()), served())
     with pytest.raises(RemoteProtocolError, match="API key 12 is not served"):
         dispatcher.dispatch(frame_of(HeartbeatRequest(), 0), Slot())
 
@@ -106,7 +106,7 @@ def test_a_version_that_is_not_served_closes_the_connection():
     registry.add(ApiKey.HEARTBEAT, 1, 2, lambda call: None)
     for version in (0, 3):
         with pytest.raises(UnsupportedVersionError, match=f"HEARTBEAT version {version} is not served"):
-            Dispatcher(Broker(registry)).dispatch(frame_of(HeartbeatRequest(), version), Slot())
+            Dispatcher(Broker(registry), registry).dispatch(frame_of(HeartbeatRequest(), version), Slot())
 
 
 def test_bytes_behind_a_request_are_ignored():
@@ -115,7 +115,7 @@ def test_bytes_behind_a_request_are_ignored():
     registry = Registry()
     registry.add(ApiKey.API_VERSIONS, 0, 3, calls.append)
     frame = memoryview(bytes(frame_of(ApiVersionsRequest(), 0)) + b"xyz")
-    Dispatcher(Broker(registry)).dispatch(frame, Slot())
+    Dispatcher(Broker(registry), registry).dispatch(frame, Slot())
     assert len(calls) == 1
 
 
@@ -124,7 +124,7 @@ def test_a_synchronous_handler_begins_within_the_call():
     registry = served()
     registry.add(ApiKey.HEARTBEAT, 0, 4, calls.append)
     slot = Slot()
-    Dispatcher(Broker(registry)).dispatch(frame_of(HeartbeatRequest(group_id="g"), 4), slot)
+    Dispatcher(Broker(registry), registry).dispatch(frame_of(HeartbeatRequest(group_id="g"), 4), slot)
     (call,) = calls
     assert (call.request.group_id, call.version, call.listener_name) == ("g", 4, "PLAINTEXT")
     call.respond(HeartbeatResponse(error_code=3))
@@ -138,7 +138,7 @@ def test_a_failure_that_a_handler_lets_through_drops_the_connection():
     registry = served()
     registry.add(ApiKey.HEARTBEAT, 0, 4, fail)
     slot = Slot()
-    Dispatcher(Broker(registry)).dispatch(frame_of(HeartbeatRequest(), 0), slot)
+    Dispatcher(Broker(registry), registry).dispatch(frame_of(HeartbeatRequest(), 0), slot)
     assert slot.closed
     assert slot.answer is None
 
@@ -150,7 +150,7 @@ def test_a_bug_in_a_handler_is_not_caught():
     registry = served()
     registry.add(ApiKey.HEARTBEAT, 0, 4, fail)
     with pytest.raises(ZeroDivisionError):
-        Dispatcher(Broker(registry)).dispatch(frame_of(HeartbeatRequest(), 0), Slot())
+        Dispatcher(Broker(registry), registry).dispatch(frame_of(HeartbeatRequest(), 0), Slot())
 
 
 def test_an_asynchronous_handler_answers_from_a_task():
@@ -165,7 +165,7 @@ def test_an_asynchronous_handler_answers_from_a_task():
         registry.add_async(ApiKey.HEARTBEAT, 0, 4, handle)
         good, bad = Slot(), Slot()
         async with trio.open_nursery() as nursery:
-            dispatcher = Dispatcher(Broker(registry, nursery))
+            dispatcher = Dispatcher(Broker(registry, nursery), registry)
             dispatcher.dispatch(frame_of(HeartbeatRequest(), 0), good)
             dispatcher.dispatch(frame_of(HeartbeatRequest(group_id="bad"), 0), bad)
             assert good.answer is None
