@@ -78,23 +78,14 @@ def join(group: Group, request: Join, now: WallMs, *, max_size: int, initial_del
         max_size: ``group.max.size``.
         initial_delay_ms: ``group.initial.rebalance.delay.ms``.
     """
-    if group.state is GroupState.DEAD:
-        return request.refused(Error.COORDINATOR_NOT_AVAILABLE)
-    if not _has_room(group, request.member_id, max_size):
-        effects: list[Effect] = [
-            AnswerJoin(request.token, JoinAnswer(Error.GROUP_MAX_SIZE_REACHED, "")),
-            UnwatchMember(request.member_id),
-        ]
+    error = _refusal(group, request, max_size)
+    if error is Error.NONE:
+        effects = _admit(group, request, now, initial_delay_ms)
+    elif error is Error.GROUP_MAX_SIZE_REACHED:
         group.remove(request.member_id)
-        effects.extend(rebalance.complete_joins_if_in(group, now))
-        return effects
-    names = {name for name, _ in request.protocols}
-    if not group.supports(request.protocol_type, names):
-        return request.refused(Error.INCONSISTENT_GROUP_PROTOCOL)
-    if request.member_id:
-        effects = _known_member(group, request, now, initial_delay_ms)
+        effects = [AnswerJoin(request.token, JoinAnswer(error, "")), UnwatchMember(request.member_id)]
     else:
-        effects = _new_member(group, request, now, initial_delay_ms)
+        effects = request.refused(error)
     effects.extend(rebalance.complete_joins_if_in(group, now))
     return effects
 
@@ -128,6 +119,19 @@ def static_member_stored(group: Group, stored: StoreStaticMember, error: Error) 
     return [AnswerJoin(stored.token, answer)]
 
 
+def _refusal(group: Group, request: Join, max_size: int) -> Error:
+    """Return why a request is refused, in Kafka's order of checks; ``NONE`` where it is not."""
+    if group.state is GroupState.DEAD:
+        return Error.COORDINATOR_NOT_AVAILABLE
+    if not _has_room(group, request.member_id, max_size):
+        return Error.GROUP_MAX_SIZE_REACHED
+    if not group.supports(request.protocol_type, {name for name, _ in request.protocols}):
+        return Error.INCONSISTENT_GROUP_PROTOCOL
+    if not request.member_id or _uses_given_id(group, request):
+        return Error.NONE
+    return check_member(group, request.member_id, request.instance_id)
+
+
 def _has_room(group: Group, member_id: str, max_size: int) -> bool:
     if group.state in (GroupState.EMPTY, GroupState.DEAD):
         return True
@@ -137,44 +141,44 @@ def _has_room(group: Group, member_id: str, max_size: int) -> bool:
     return member_id in group.members or len(group.members) < max_size
 
 
-def _new_member(group: Group, request: Join, now: WallMs, initial_delay_ms: int) -> list[Effect]:
-    if request.instance_id is not None:
-        present = group.static_members.get(request.instance_id)
-        if present is not None:
-            return _replace_static(group, group.members[present], request, now, initial_delay_ms)
-        return _add(group, request, request.new_member_id, now, initial_delay_ms)
-    if request.require_known_member_id:
-        group.pending_members.add(request.new_member_id)
-        answer = JoinAnswer(Error.MEMBER_ID_REQUIRED, request.new_member_id)
-        return [
-            AnswerJoin(request.token, answer),
-            WatchMember(request.new_member_id, request.session_timeout_ms),
-        ]
-    return _add(group, request, request.new_member_id, now, initial_delay_ms)
+def _uses_given_id(group: Group, request: Join) -> bool:
+    """Whether a member joins with the id that it was given (KIP-394)."""
+    return request.instance_id is None and request.member_id in group.pending_members
 
 
-def _known_member(group: Group, request: Join, now: WallMs, initial_delay_ms: int) -> list[Effect]:
-    if request.member_id in group.pending_members and request.instance_id is None:
-        return _add(group, request, request.member_id, now, initial_delay_ms)
-    error = check_member(group, request.member_id, request.instance_id)
-    if error is not Error.NONE:
-        return request.refused(error)
-    member = group.members[request.member_id]
-    match group.state:
-        case GroupState.PREPARING_REBALANCE:
-            return _update(group, member, request, now, initial_delay_ms)
-        case GroupState.COMPLETING_REBALANCE:
-            if member.protocols == request.protocols:
-                # It did not get our answer; it is told the same again.
-                return [AnswerJoin(request.token, rebalance.joined(group, member))]
-            return _update(group, member, request, now, initial_delay_ms)
-        case GroupState.STABLE:
-            if group.leader_id == member.member_id or member.protocols != request.protocols:
-                # The leader joins again to assign anew: partitions were added, or topics appeared.
-                return _update(group, member, request, now, initial_delay_ms)
-            return [AnswerJoin(request.token, rebalance.joined(group, member))]
-        case _:
-            return request.refused(Error.UNKNOWN_MEMBER_ID)
+def _admit(group: Group, request: Join, now: WallMs, initial_delay_ms: int) -> list[Effect]:
+    """Let a request in that nothing speaks against: as a new member, or in the place of one that is there."""
+    present = _present_member(group, request)
+    is_anonymous = not request.member_id and request.instance_id is None
+    if is_anonymous and request.require_known_member_id:
+        return _give_id(group, request)
+    if present is None:
+        return _add(group, request, request.member_id or request.new_member_id, now, initial_delay_ms)
+    if not request.member_id:
+        return _replace_static(group, present, request, now, initial_delay_ms)
+    if _has_answer_already(group, present, request):
+        return [AnswerJoin(request.token, rebalance.joined(group, present))]
+    return [*_park(group, present, request), *rebalance.start_if_possible(group, now, initial_delay_ms)]
+
+
+def _present_member(group: Group, request: Join) -> Member | None:
+    """Return the member that joins again: by its id, or a static one without an id by its instance id."""
+    if request.member_id or request.instance_id is None:
+        return group.members.get(request.member_id)
+    return group.members.get(group.static_members.get(request.instance_id, ""))
+
+
+def _has_answer_already(group: Group, member: Member, request: Join) -> bool:
+    """Whether the present generation answers a member that joins again.
+
+    In a generation that completes it did not get our answer. In a stable one a follower changes nothing; the leader
+    joins again to assign anew: partitions were added, or topics appeared.
+    """
+    if member.protocols != request.protocols:
+        return False
+    if group.state is GroupState.STABLE:
+        return group.leader_id != member.member_id
+    return group.state is GroupState.COMPLETING_REBALANCE
 
 
 def check_member(group: Group, member_id: str, instance_id: str | None) -> Error:
@@ -187,6 +191,15 @@ def check_member(group: Group, member_id: str, instance_id: str | None) -> Error
     return Error.NONE if member_id in group.members else Error.UNKNOWN_MEMBER_ID
 
 
+def _give_id(group: Group, request: Join) -> list[Effect]:
+    group.pending_members.add(request.new_member_id)
+    answer = JoinAnswer(Error.MEMBER_ID_REQUIRED, request.new_member_id)
+    return [
+        AnswerJoin(request.token, answer),
+        WatchMember(request.new_member_id, request.session_timeout_ms),
+    ]
+
+
 def _add(group: Group, request: Join, member_id: str, now: WallMs, initial_delay_ms: int) -> list[Effect]:
     if group.state is GroupState.PREPARING_REBALANCE and group.generation == 0:
         group.new_member_added = True
@@ -197,12 +210,6 @@ def _add(group: Group, request: Join, member_id: str, now: WallMs, initial_delay
         WatchMember(member_id, NEW_MEMBER_JOIN_TIMEOUT_MS),
         *rebalance.start_if_possible(group, now, initial_delay_ms),
     ]
-
-
-def _update(group: Group, member: Member, request: Join, now: WallMs, initial_delay_ms: int) -> list[Effect]:
-    effects = _park(group, member, request)
-    effects.extend(rebalance.start_if_possible(group, now, initial_delay_ms))
-    return effects
 
 
 def _park(group: Group, member: Member, request: Join) -> list[Effect]:
