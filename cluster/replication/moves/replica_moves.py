@@ -45,6 +45,7 @@ class ReplicaMoves:
 
     Attributes:
         chunk_bytes: As given.
+        offload: As given.
         on_promoted: As given.
     """
 
@@ -62,7 +63,7 @@ class ReplicaMoves:
         self._hosted = hosted
         self._store = store
         self._clock = clock
-        self._offload = offload
+        self.offload = offload
         self._throttle = throttle
         self.chunk_bytes = chunk_bytes
         self.on_promoted = on_promoted
@@ -96,7 +97,7 @@ class ReplicaMoves:
         return {key: await self._alter_one(key, path) for key, path in wanted.items()}
 
     async def _alter_one(self, topic_partition: TopicPartition, path: str) -> Error:
-        store, offload = self._store, self._offload
+        store, offload = self._store, self.offload
         partition = self._hosted.get(topic_partition)
         try:
             if len(names.marked_directory(topic_partition, "0" * 32, names.FUTURE_DIRECTORY)) > _NAME_LIMIT:
@@ -138,7 +139,7 @@ class ReplicaMoves:
             future,
             self._store,
             self._clock,
-            self._offload,
+            self.offload,
             self._throttle,
             self.chunk_bytes,
             self.on_promoted,
