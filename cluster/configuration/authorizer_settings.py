@@ -1,12 +1,9 @@
 """The settings of the authorizer, which Kafka's configuration does not know and its authorizer reads by itself."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from cluster.configuration.errors import ConfigError
-
-if TYPE_CHECKING:
-    from cluster.configuration.broker_config import BrokerConfig
 
 AUTHORIZER_CLASSES: Final = frozenset(
     {"kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer"}
@@ -16,6 +13,22 @@ SUPER_USERS: Final = "super.users"
 ALLOW_WITHOUT_RULES: Final = "allow.everyone.if.no.acl.found"
 AUTHORIZER_URL: Final = "authorizer.zookeeper.url"
 _PREFIX: Final = "authorizer.zookeeper."
+
+
+class Settings(Protocol):
+    """What is read of a broker's settings; `BrokerConfig` has it."""
+
+    originals: Mapping[str, str]
+
+    @property
+    def authorizer_class_name(self) -> str:
+        """``authorizer.class.name``."""
+        ...
+
+    @property
+    def zookeeper_connect(self) -> str:
+        """``zookeeper.connect``."""
+        ...
 
 
 class AuthorizerSettings(NamedTuple):
@@ -35,14 +48,14 @@ def is_authorizer_setting(name: str) -> bool:
     return name in (SUPER_USERS, ALLOW_WITHOUT_RULES) or name.startswith(_PREFIX)
 
 
-def authorizer_settings(config: "BrokerConfig") -> AuthorizerSettings | None:
+def authorizer_settings(config: Settings) -> AuthorizerSettings | None:
     """Return the settings of the authorizer that is asked for; None where there is none.
 
     Raises:
         ConfigError: the class is not Kafka's, a super user is not `Type:name`, or the rules would be kept in another
             ZooKeeper than the broker's.
     """
-    originals: Mapping[str, str] = config.originals
+    originals = config.originals
     class_name = config.authorizer_class_name.strip()
     if not class_name:
         return None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from wire.file_range import FileRange
 
 if TYPE_CHECKING:
+    from cluster.security.authorizer import Subject
     from cluster.security.principal import KafkaPrincipal
 
 Part: TypeAlias = bytes | bytearray | memoryview | FileRange
@@ -31,6 +32,7 @@ class AskingConnection(Protocol):
         peer_host: The client's address without its port.
         listener_name: The listener that it was accepted on.
         principal: Who asks.
+        subject: What the authorizer keeps of the principal, once it has been asked.
         client_software_name: What the client calls itself, from ApiVersions.
         client_software_version: Its version, likewise.
     """
@@ -39,6 +41,7 @@ class AskingConnection(Protocol):
     peer_host: str
     listener_name: str
     principal: "KafkaPrincipal"
+    subject: "Subject | None"
     client_software_name: str
     client_software_version: str
 

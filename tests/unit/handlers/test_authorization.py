@@ -92,7 +92,7 @@ class Site:
             controller_id=1,
         )
         self.broker = SimpleNamespace(
-            registry=registry,
+            served=registry,
             authorizer=self.authorizer,
             controller=SimpleNamespace(is_active=is_controller),
             config=SimpleNamespace(delete_topic_enable=True, auto_create_topics_enable=True),
@@ -100,7 +100,7 @@ class Site:
             cluster_id="c",
             nursery=None,
         )
-        self.dispatcher = Dispatcher(self.broker)
+        self.dispatcher = Dispatcher(self.broker, registry)
 
     def allow(self, text):
         """Add a rule, given as `Operation Type:name`."""
@@ -431,11 +431,11 @@ def metadata(site, topics, version, **values):
     registry = Registry()
     registry.add(ApiKey.METADATA, 0, 12, handler.begin)
     registry.protect(GUARDS)
-    site.broker.registry = registry
+    site.broker.served = registry
     named = None if topics is None else [{"name": name} for name in topics]
     request = build(API_TABLE[ApiKey.METADATA].request, {"topics": named, **values})
     frame = memoryview(bytes(encode_request(request, version, 7, "c")))[4:]
-    Dispatcher(site.broker).dispatch(frame, slot)
+    Dispatcher(site.broker, registry).dispatch(frame, slot)
     _, response = decode_response(API_TABLE[ApiKey.METADATA].response, version, slot.answer, 4)
     return response
 
