@@ -102,7 +102,7 @@ class KafkaServer(
       if (!process.isAlive || System.currentTimeMillis > deadline) {
         val said = new String(java.nio.file.Files.readAllBytes(output.toPath))
         shutdown(Duration.ofSeconds(5))
-        throw new KafkaException(s"the broker did not start: $said")
+        throw new KafkaException(s"the broker did not start: ${said.linesIterator.toSeq.takeRight(2).mkString(" ")}")
       }
       process.waitFor(20, TimeUnit.MILLISECONDS)
     }
@@ -240,6 +240,10 @@ class KafkaServer(
   val logManager: LogManager = {
     val manager = mock(classOf[LogManager])
     when(manager.getLog(any(classOf[TopicPartition]), anyBoolean)).thenAnswer(i => logOf(i.getArgument[TopicPartition](0)))
+    when(manager.logsByTopic(any(classOf[String]))).thenAnswer { i =>
+      val topic = i.getArgument[String](0)
+      (0 until metadataCache.numPartitions(topic).getOrElse(0)).flatMap(p => logOf(new TopicPartition(topic, p)))
+    }
     when(manager.liveLogDirs).thenAnswer(_ => config.logDirs.map(new File(_)))
     manager
   }
@@ -290,7 +294,13 @@ class KafkaServer(
   val kafkaScheduler: Scheduler = mock(classOf[KafkaScheduler])
   val transactionCoordinator: TransactionCoordinator = mock(classOf[TransactionCoordinator])
   val dataPlaneRequestHandlerPool: KafkaRequestHandlerPool = null
-  val dataPlaneRequestProcessor: KafkaApis = null
+  val dataPlaneRequestProcessor: KafkaApis = {
+    val apis = mock(classOf[KafkaApis])
+    when(apis.metadataCache).thenAnswer(_ => metadataCache)
+    when(apis.authorizer).thenAnswer(_ => authorizer)
+    when(apis.clusterId).thenAnswer(_ => clusterId)
+    apis
+  }
   val quotaManagers: QuotaFactory.QuotaManagers = null
   val clientToControllerChannelManager: NodeToControllerChannelManager = null
   val tokenCache: DelegationTokenCache = null
