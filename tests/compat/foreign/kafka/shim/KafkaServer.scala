@@ -225,7 +225,7 @@ class KafkaServer(
   }
 
   private def directoryOf(partition: TopicPartition): Option[File] =
-    config.logDirs.map(new File(_, partition.toString)).find(_.isDirectory)
+    config.logDirs.map(new File(_, partition.toString).getAbsoluteFile).find(_.isDirectory)
 
   private def logOf(partition: TopicPartition): Option[UnifiedLog] = directoryOf(partition).map { directory =>
     val log = mock(classOf[UnifiedLog])
@@ -244,7 +244,7 @@ class KafkaServer(
       val topic = i.getArgument[String](0)
       (0 until metadataCache.numPartitions(topic).getOrElse(0)).flatMap(p => logOf(new TopicPartition(topic, p)))
     }
-    when(manager.liveLogDirs).thenAnswer(_ => config.logDirs.map(new File(_)))
+    when(manager.liveLogDirs).thenAnswer(_ => config.logDirs.map(new File(_).getAbsoluteFile))
     manager
   }
 
@@ -270,6 +270,7 @@ class KafkaServer(
   def kafkaController: KafkaController = {
     val context = new ControllerContext
     val ids: scala.collection.Map[String, Uuid] = _zkClient.getTopicIdsForTopics(_zkClient.getAllTopicsInCluster())
+    context.setAllTopics(ids.keySet)
     ids.foreach { case (topic, id) => context.addTopicId(topic, id) }
     val controller = mock(classOf[KafkaController])
     when(controller.controllerContext).thenReturn(context)
