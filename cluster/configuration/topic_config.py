@@ -36,8 +36,6 @@ def check_topic_config(values: Mapping[str, str]) -> None:
             config.min_compaction_lag_ms,
             "at most the value of max.compaction.lag.ms",
         )
-    if config.cleanup_policy == frozenset():
-        raise ConfigError("cleanup.policy", "", "compact, delete, or both")
 
 
 def read_topic_config(topic: str, values: Mapping[str, str], defaults: LogConfig) -> LogConfig:

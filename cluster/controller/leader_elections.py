@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Collection, Iterable
 from enum import Enum
-from typing import assert_never
+from typing import Final, assert_never
 
 from cluster.controller.partition_transitions import ElectionFailed, ElectionOutcome
 from cluster.controller.term import Term
@@ -23,6 +23,13 @@ class ElectionKind(Enum):
 
     PREFERRED = 0
     UNCLEAN = 1
+
+
+_STRATEGIES: Final = {
+    ElectionKind.PREFERRED: "PreferredReplicaPartitionLeaderElectionStrategy",
+    ElectionKind.UNCLEAN: "OfflinePartitionLeaderElectionStrategy(true)",
+}
+"""How Kafka names the strategies in its messages, which its own tests and people's scripts look for."""
 
 
 async def elect(
@@ -47,13 +54,14 @@ async def elect(
             results[partition] = ApiError(Error.ELECTION_NOT_NEEDED)
         else:
             electable.append(partition)
+    strategy = _STRATEGIES[kind]
     if kind is ElectionKind.PREFERRED:
         outcomes = await term.partitions.elect_preferred(electable)
         failure = Error.PREFERRED_LEADER_NOT_AVAILABLE
     else:
         outcomes = await term.partitions.elect_offline(electable, unclean=True)
         failure = Error.ELIGIBLE_LEADERS_NOT_AVAILABLE
-    return results | {tp: _result(outcome, failure) for tp, outcome in outcomes.items()}
+    return results | {tp: _result(tp, outcome, failure, strategy) for tp, outcome in outcomes.items()}
 
 
 def _is_needed(
@@ -64,10 +72,15 @@ def _is_needed(
     return not leadership.has_leader or not term.context.is_live(leadership.leader)
 
 
-def _result(outcome: ElectionOutcome, failure: Error) -> ElectionResult:
+def _result(
+    partition: TopicPartition, outcome: ElectionOutcome, failure: Error, strategy: str
+) -> ElectionResult:
     match outcome:
         case ElectionFailed(reason):
-            return ApiError(failure, reason)
+            return ApiError(
+                failure,
+                f"Failed to elect leader for partition {partition} under strategy {strategy}: {reason}",
+            )
         case PartitionLeadership():
             return outcome.leader
         case _:

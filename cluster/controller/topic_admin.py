@@ -333,7 +333,7 @@ def _named_partitions(
         if len(set(replicas)) < len(replicas):
             raise ApiError(
                 wrong,
-                f"Duplicate brokers not allowed in replica assignment: {list(replicas)} "
+                f"Duplicate brokers not allowed in replica assignment: {', '.join(map(str, replicas))} "
                 f"for partition id {partition}.",
             )
     bad = {

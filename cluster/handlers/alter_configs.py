@@ -7,7 +7,7 @@ takes it over while it runs.
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cluster.handlers.config_resources import change_entity, entity_of
+from cluster.handlers.config_resources import change_entity, check_entries, entity_of, repeated_resources
 from cluster.handlers.failures import EXPECTED_FAILURES, failure_of
 from wire.apis import ApiKey
 from wire.messages.alter_configs import (
@@ -27,13 +27,20 @@ def register(registry: "Registry") -> None:
 
 
 async def handle(call: "ApiCall") -> AlterConfigsResponse:
-    """Replace each resource's configuration; a setting without a value goes back to its default."""
+    """Replace each resource's configuration; a setting that is not named goes back to its default."""
     request: AlterConfigsRequest = call.request
+    repeated = repeated_resources((r.resource_type, r.resource_name) for r in request.resources)
     responses = []
     for resource in request.resources:
         values = {config.name: config.value for config in resource.configs if config.value is not None}
         code, message = 0, None
         try:
+            check_entries(
+                (resource.resource_type, resource.resource_name),
+                repeated,
+                [config.name for config in resource.configs],
+                [config.name for config in resource.configs if config.value is None],
+            )
             entity = entity_of(call.broker, resource.resource_type, resource.resource_name)
             replaced = partial(_replaced_by, values)
             await change_entity(call.broker, entity, replaced, validate_only=request.validate_only)

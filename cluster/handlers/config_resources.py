@@ -1,9 +1,11 @@
 """What configurations belong to: topics, brokers, and the loggers of a broker; how each is checked and stored."""
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from cluster.configuration.errors import ConfigError
 from cluster.configuration.topic_config import check_topic_config
 from cluster.handlers.topic_names import is_valid_topic_name
 from cluster.network.connection_limits import ADDRESS_LIMITS
@@ -87,6 +89,39 @@ def require_this_broker(broker: "BrokerContext", name: str) -> None:
         raise ApiError(Error.INVALID_REQUEST, f"this is the broker {broker.broker_id}, not {asked}")
 
 
+def repeated_resources(resources: Iterable[tuple[int, str]]) -> frozenset[tuple[int, str]]:
+    """Return the resources, by type and name, that a request names more than once."""
+    return frozenset(resource for resource, times in Counter(resources).items() if times > 1)
+
+
+def check_entries(
+    resource: tuple[int, str],
+    repeated: Container[tuple[int, str]],
+    names: Sequence[str],
+    names_without_value: Sequence[str],
+) -> None:
+    """Check the form of what a request says of one resource, in Kafka's order and words.
+
+    Args:
+        resource: Its type and name.
+        repeated: What `repeated_resources` found in the request.
+        names: The settings that are changed.
+        names_without_value: Those among them that lack a value and need one.
+
+    Raises:
+        ApiError: the resource or a setting is named twice, or a value is missing.
+    """
+    if resource in repeated:
+        raise ApiError(Error.INVALID_REQUEST, "Each resource must appear at most once.")
+    if len(set(names)) < len(names):
+        twice = sorted(name for name, times in Counter(names).items() if times > 1)
+        raise ApiError(Error.INVALID_REQUEST, f"Error due to duplicate config keys: {', '.join(twice)}")
+    if names_without_value:
+        raise ApiError(
+            Error.INVALID_REQUEST, f"Null value not supported for : {', '.join(names_without_value)}"
+        )
+
+
 async def change_entity(
     broker: "BrokerContext",
     entity: Entity,
@@ -103,8 +138,8 @@ async def change_entity(
         validate_only: Whether to check only.
 
     Raises:
-        ConfigError: the new configuration cannot be.
-        ApiError: the change cannot be made.
+        ConfigError: a topic's new configuration is invalid.
+        ApiError: the change cannot be made, or a broker's new configuration is invalid.
         ZooKeeperError: it could not be stored.
     """
 
@@ -113,7 +148,7 @@ async def change_entity(
         if entity.entity_type == TOPICS:
             check_topic_config(changed)
         else:
-            broker.config.check_dynamic(changed, per_broker=entity.name != DEFAULT_ENTITY)
+            _check_dynamic(broker, changed, per_broker=entity.name != DEFAULT_ENTITY)
         return changed
 
     if entity.entity_type == BROKERS:
@@ -123,6 +158,14 @@ async def change_entity(
         checked(dict(present))
     else:
         await broker.store.change_config(entity.entity_type, entity.name, checked)
+
+
+def _check_dynamic(broker: "BrokerContext", values: Mapping[str, str], *, per_broker: bool) -> None:
+    try:
+        broker.config.check_dynamic(values, per_broker=per_broker)
+    except ConfigError as error:
+        # Kafka answers INVALID_CONFIG for topics only, and keeps this code for compatibility (KAFKA-13609).
+        raise ApiError(Error.INVALID_REQUEST, str(error)) from error
 
 
 async def _look_hosts_up(

@@ -4,7 +4,6 @@ For topics, brokers, and the levels of this broker's loggers. Lists can be appen
 starting from the default where nothing is stored.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -15,7 +14,9 @@ from cluster.configuration.setting import Kind, Setting
 from cluster.handlers.config_resources import (
     ResourceType,
     change_entity,
+    check_entries,
     entity_of,
+    repeated_resources,
     require_this_broker,
 )
 from cluster.handlers.failures import EXPECTED_FAILURES, failure_of
@@ -51,10 +52,21 @@ def register(registry: "Registry") -> None:
 async def handle(call: "ApiCall") -> IncrementalAlterConfigsResponse:
     """Change each resource by itself: one that cannot be has an error of its own."""
     request: IncrementalAlterConfigsRequest = call.request
+    repeated = repeated_resources((r.resource_type, r.resource_name) for r in request.resources)
     responses = []
     for resource in request.resources:
         code, message = 0, None
         try:
+            check_entries(
+                (resource.resource_type, resource.resource_name),
+                repeated,
+                [change.name for change in resource.configs],
+                [
+                    c.name
+                    for c in resource.configs
+                    if c.value is None and c.config_operation != _Operation.DELETE
+                ],
+            )
             await _alter(call.broker, resource, validate_only=request.validate_only)
         except EXPECTED_FAILURES as exception:
             failure = failure_of(exception)
@@ -71,7 +83,7 @@ async def handle(call: "ApiCall") -> IncrementalAlterConfigsResponse:
 
 
 async def _alter(broker: "BrokerContext", resource: AlterConfigsResource, *, validate_only: bool) -> None:
-    _check_changes(resource.configs)
+    _check_operations(resource.configs)
     if resource.resource_type == ResourceType.BROKER_LOGGER:
         require_this_broker(broker, resource.resource_name)
         _alter_loggers(resource.configs, validate_only=validate_only)
@@ -135,18 +147,13 @@ def _list_setting(name: str, *, of_topic: bool) -> Setting:
     return setting
 
 
-def _check_changes(changes: Sequence[AlterableConfig]) -> None:
-    twice = sorted(name for name, count in Counter(change.name for change in changes).items() if count > 1)
-    if twice:
-        raise ApiError(Error.INVALID_REQUEST, f"changed more than once: {', '.join(twice)}")
+def _check_operations(changes: Sequence[AlterableConfig]) -> None:
     operations = [operation.value for operation in _Operation]
     for change in changes:
         if change.config_operation not in operations:
             raise ApiError(
                 Error.INVALID_REQUEST, f"{change.name}: unknown operation {change.config_operation}"
             )
-        if change.value is None and change.config_operation != _Operation.DELETE:
-            raise ApiError(Error.INVALID_REQUEST, f"{change.name} is changed without a value")
 
 
 def _alter_loggers(changes: Sequence[AlterableConfig], *, validate_only: bool) -> None:

@@ -1,7 +1,7 @@
-"""``python -m tests.compat.foreign``: run other people's test suites against Ottla, or against Apache Kafka as a control.
+"""``python -m tests.compat.foreign``: run other people's test suites against Ottla or Apache Kafka.
 
-    python -m tests.compat.foreign run librdkafka [--smoke] [--kafka] [--grow] [CASE ...]
-    python -m tests.compat.foreign scoreboard
+python -m tests.compat.foreign run librdkafka [--smoke] [--kafka] [--grow] [CASE ...]
+python -m tests.compat.foreign scoreboard
 """
 
 import os
@@ -52,7 +52,9 @@ def run(suite: str, cases: tuple[str, ...], smoke: bool, kafka: str | None, grow
     for name in sorted(missing):
         click.echo(f"unexpected: did not run\t{name}")
     passed = sum(verdict.outcome == "ok" for verdict in verdicts)
-    click.echo(f"{suite}: {passed} of {len(verdicts)} cases passed, {len(surprises) + len(missing)} unexpected")
+    click.echo(
+        f"{suite}: {passed} of {len(verdicts)} cases passed, {len(surprises) + len(missing)} unexpected"
+    )
     if grow:
         expected.grown(verdicts).write(folder)
     if not verdicts:
@@ -63,7 +65,9 @@ def run(suite: str, cases: tuple[str, ...], smoke: bool, kafka: str | None, grow
 @main.command()
 def scoreboard() -> None:
     """Write docs/foreign-suites.md from the suites' lists."""
-    write_scoreboard([(name, Expectations.read(HERE / name)) for name in SUITES], ROOT / "docs" / "foreign-suites.md")
+    write_scoreboard(
+        [(name, Expectations.read(HERE / name)) for name in SUITES], ROOT / "docs" / "foreign-suites.md"
+    )
 
 
 @contextmanager

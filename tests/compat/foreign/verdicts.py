@@ -1,8 +1,8 @@
 """What a foreign suite says of a cluster, and what was expected of it.
 
-A suite's `run` prints a line a case: ``ok<TAB>name``, ``not ok<TAB>name<TAB>why`` or ``skip<TAB>name<TAB>why``. The file
-`allow` lists the cases which must pass, one a line; it only grows. `refused` lists the others: ``name<TAB>reason``, where a
-reason begins with one of `KINDS`. A name may end in ``*``.
+A suite's `run` prints a line a case: ``ok<TAB>name``, ``not ok<TAB>name<TAB>why`` or ``skip<TAB>name<TAB>why``.
+The file `allow` lists the cases which must pass, one a line; it only grows. `refused` lists the others:
+``name<TAB>reason``, where a reason begins with one of `KINDS`. A name may end in ``*``.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 KINDS: Final = ("not served", "environment", "suite", "ours", "inside")
-"""Why a case is refused: an API that we do not serve; something that the machine lacks; a fault of the suite, shown by a control
-run against Apache Kafka; a fault of ours; a look inside Apache Kafka's own broker, which has no equivalent here."""
+"""Why a case is refused: an API that we do not serve; something that the machine lacks; a fault of the suite, shown by
+a control run against Apache Kafka; a fault of ours; a look inside Apache Kafka's broker, which has no equivalent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,9 @@ class Expectations:
 
     def reason(self, name: str) -> str | None:
         """Return why a case is refused; None where it is not."""
-        return next((why for pattern, why in self.refused.items() if fnmatchcase(name, _escaped(pattern))), None)
+        return next(
+            (why for pattern, why in self.refused.items() if fnmatchcase(name, _escaped(pattern))), None
+        )
 
     def surprises(self, verdicts: Iterable[Verdict]) -> list[Verdict]:
         """Return the cases which did not pass though they are allowed, and those which nobody has refused."""
@@ -86,7 +88,9 @@ class Expectations:
     def grown(self, verdicts: Iterable[Verdict]) -> "Expectations":
         """Return the lists with every case that passed allowed."""
         passed = {verdict.name for verdict in verdicts if verdict.outcome == "ok"}
-        return Expectations(self.allow | passed, {n: why for n, why in self.refused.items() if n not in passed})
+        return Expectations(
+            self.allow | passed, {n: why for n, why in self.refused.items() if n not in passed}
+        )
 
     def write(self, folder: Path) -> None:
         """Write both lists, sorted."""

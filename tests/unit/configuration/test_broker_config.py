@@ -156,7 +156,6 @@ def test_dynamic_values_that_may_change_pass():
     [
         ({"acme": "1"}, "the name of a topic setting$"),
         ({"retentoin.ms": "1"}, "the name of a topic setting: did you mean retention.ms?"),
-        ({"cleanup.policy": ""}, "compact, delete, or both"),
         ({"segment.bytes": "1"}, "14.."),
         ({"remote.storage.enable": "true"}, "local disks"),
         ({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"}, "at most"),

@@ -9,7 +9,7 @@ import trio.testing
 from cluster.broker.live_configuration import LiveConfiguration
 from cluster.configuration.broker_config import BrokerConfig, ConfigSource
 from cluster.configuration.catalogue import broker_settings, topic_settings
-from cluster.handlers import alter_configs, describe_configs, incremental_alter_configs
+from cluster.handlers import alter_configs, config_resources, describe_configs, incremental_alter_configs
 from cluster.handlers.config_resources import ResourceType
 from cluster.network.connection_limits import ConnectionLimits
 from cluster.zookeeper.broker_store import BrokerStore
@@ -17,7 +17,7 @@ from cluster.zookeeper.config_changes import ConfigChanges
 from cluster.zookeeper.znodes import BROKERS, DEFAULT_ENTITY, TOPICS
 from simulation.zookeeper import FakeZooKeeper
 from simulation.zookeeper_ensemble import FakeEnsemble
-from wire.errors import Error
+from wire.errors import ApiError, Error
 from wire.messages import alter_configs as alter_messages
 from wire.messages import incremental_alter_configs as incremental_messages
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -158,6 +158,32 @@ def test_single_settings_are_changed():
         assert await stored(broker, TOPICS, "t") == {"retention.ms": "1", "cleanup.policy": "delete,compact"}
         assert await incrementally(broker, TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete")) is ok
         assert (await stored(broker, TOPICS, "t"))["cleanup.policy"] == "compact"
+        assert await incrementally(broker, TOPIC, "t", ("cleanup.policy", SUBTRACT, "compact")) is ok
+        assert (await stored(broker, TOPICS, "t"))[
+            "cleanup.policy"
+        ] == ""  # as in Kafka: nothing is ever removed
+
+
+def test_a_brokers_wrong_setting_is_a_wrong_request_as_in_kafka():
+    @in_broker
+    async def _(broker):
+        assert (
+            await incrementally(broker, BROKER, "1", ("zookeeper.connect", SET, "h:1"))
+            is Error.INVALID_REQUEST
+        )
+        assert (
+            await incrementally(broker, BROKER, "", ("message.max.bytes", SET, "much"))
+            is Error.INVALID_REQUEST
+        )
+
+
+def test_a_resource_that_is_named_twice_is_refused_both_times():
+    resources = config_resources.repeated_resources([(2, "a"), (2, "b"), (4, "a"), (2, "a")])
+    assert resources == {(2, "a")}
+    with pytest.raises(ApiError, match="Each resource must appear at most once"):
+        config_resources.check_entries((2, "a"), resources, ["x"], [])
+    with pytest.raises(ApiError, match="Null value not supported for : y"):
+        config_resources.check_entries((2, "b"), resources, ["x", "y"], ["y"])
 
 
 @pytest.mark.parametrize(
@@ -166,7 +192,6 @@ def test_single_settings_are_changed():
         ([("retention.ms", SET, "soon")], Error.INVALID_CONFIG),
         ([("nonsense", SET, "1")], Error.INVALID_CONFIG),
         ([("retention.ms", APPEND, "1")], Error.INVALID_CONFIG),
-        ([("cleanup.policy", SUBTRACT, "delete")], Error.INVALID_CONFIG),
         ([("retention.ms", SET, None)], Error.INVALID_REQUEST),
         ([("retention.ms", 9, "1")], Error.INVALID_REQUEST),
         ([("retention.ms", SET, "1"), ("retention.ms", SET, "2")], Error.INVALID_REQUEST),
@@ -300,7 +325,8 @@ def test_many_changes_are_looked_through_once(monkeypatch):
         incremental_messages.AlterableConfig(name=Name(f"k{number}"), value="1", config_operation=SET)
         for number in range(2000)
     ]
-    incremental_alter_configs._check_changes(changes)
+    config_resources.check_entries((2, "t"), frozenset(), [change.name for change in changes], [])
+    incremental_alter_configs._check_operations(changes)
     assert compared < 10_000
     added = ",".join(f"e{number}" for number in range(5))
     change = incremental_messages.AlterableConfig(

@@ -148,8 +148,13 @@ class KafkaServer(
 
   override def awaitShutdown(): Unit = if (process != null) process.waitFor()
 
-  override def boundPort(listenerName: ListenerName): Int =
-    _zkClient.getBroker(config.brokerId).get.endPoint(listenerName).port
+  private val ports = scala.collection.concurrent.TrieMap.empty[ListenerName, Int]
+
+  override def boundPort(listenerName: ListenerName): Int = {
+    if (!stopped)
+      ports(listenerName) = _zkClient.getBroker(config.brokerId).get.endPoint(listenerName).port
+    ports(listenerName)
+  }
 
   // What the process answers.
 
