@@ -8,7 +8,8 @@ from typing import Any, Self
 import trio
 
 from bench.systems import System
-from ottla.connection import ConnectError, Connection, connect, parse_addresses
+from ottla.addresses import parse_addresses
+from ottla.connection import ConnectError, Connection, connect
 from wire.errors import Error
 from wire.messages.find_coordinator import FindCoordinatorRequest
 from wire.messages.heartbeat import HeartbeatRequest

@@ -209,23 +209,3 @@ def _reason(error: OSError) -> str:
         if isinstance(attempt, OSError) and attempt.errno is not None:
             texts[os.strerror(attempt.errno)] = None
     return "; ".join(texts) or str(error)
-
-
-def parse_addresses(text: str) -> list[tuple[str, int]]:
-    """Read ``host:port,host:port``; IPv6 addresses stand in brackets.
-
-    Raises:
-        ValueError: an entry is written otherwise, or there is none.
-    """
-    addresses = []
-    for entry in text.split(","):
-        if not entry.strip():
-            continue
-        host, colon, port = entry.strip().rpartition(":")
-        host = host.removeprefix("[").removesuffix("]")
-        if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ValueError(f"{entry.strip()!r} is not HOST:PORT")
-        addresses.append((host, int(port)))
-    if not addresses:
-        raise ValueError("no HOST:PORT is given")
-    return addresses

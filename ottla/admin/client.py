@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from ottla.addresses import parse_addresses
 from ottla.admin.configs import ConfigsAdmin
 from ottla.admin.groups import GroupsAdmin
 from ottla.admin.logs import LogsAdmin
 from ottla.admin.moves import MovesAdmin
 from ottla.admin.replicas import ReplicasAdmin
 from ottla.admin.topics import TopicsAdmin
-from ottla.connection import parse_addresses
 
 REQUEST_TIMEOUT_S: Final = 30.0
 

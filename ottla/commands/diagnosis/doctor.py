@@ -18,8 +18,8 @@ def command(bootstrap_server: str, as_json: bool) -> None:
     """
     import trio
 
+    from ottla.addresses import parse_addresses
     from ottla.commands.diagnosis.connection_checks import Doctor
-    from ottla.connection import parse_addresses
 
     with failing_on(ValueError):
         addresses = parse_addresses(bootstrap_server)

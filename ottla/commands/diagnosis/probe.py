@@ -81,11 +81,11 @@ async def _probe(
 ) -> "ProbeResult":
     import trio
 
+    from ottla.addresses import parse_addresses
     from ottla.admin import NewTopic
     from ottla.admin.client import REQUEST_TIMEOUT_S
     from ottla.commands.diagnosis.probe_client import ProbeClient
     from ottla.commands.diagnosis.probe_loop import Probe
-    from ottla.connection import parse_addresses
 
     topic = options["topic"]
     if topic not in await admin.list_topics():

@@ -26,7 +26,7 @@ def require_zookeeper(connect: str) -> None:
     Raises:
         CommandError: none does.
     """
-    from ottla.connection import parse_addresses
+    from ottla.addresses import parse_addresses
     from ottla.zookeeper_server import serves_sessions
 
     try:

@@ -8,8 +8,9 @@ import pytest
 import trio
 import trio.testing
 
+from ottla.addresses import parse_addresses
 from ottla.admin import Admin, BootstrapError, NewTopic
-from ottla.connection import ConnectError, Connection, NoCommonVersionError, parse_addresses
+from ottla.connection import ConnectError, Connection, NoCommonVersionError
 from wire.apis import API_TABLE, ApiKey
 from wire.errors import ApiError, Error, RemoteProtocolError
 from wire.frames import decode_request, encode_response

@@ -1,0 +1,84 @@
+"""The Kafka client, for trio: producer, readers, groups and transactions, for Ottla and Apache Kafka alike.
+
+    async with connect("127.0.0.1:9092") as kafka, kafka.producer() as out:
+        place = await out.send("orders", b"17 apples", key=b"17")
+
+One object owns connections, metadata and tasks, for the length of its block; nothing runs outside of it.
+"""
+
+from ottla.client.authentication import Mechanism, Plain
+from ottla.client.codecs import Codec, Topic, float64, int32, int64, json_codec, raw, text
+from ottla.client.delivery import BatchDelivery, Delivery, Span
+from ottla.client.errors import (
+    AuthenticationError,
+    BootstrapError,
+    BrokerUnreachable,
+    ClientError,
+    ClosedClient,
+    ClusterChanged,
+    CommitFailed,
+    CorruptData,
+    DecodeError,
+    DeliveryError,
+    DeliveryErrors,
+    FencedInstance,
+    GroupMismatch,
+    InvalidRecord,
+    NoLeader,
+    NotAuthorized,
+    OffsetLost,
+    ProducerFenced,
+    RecordTooLarge,
+    TransactionAborted,
+    UnknownTopic,
+    UnsupportedByBroker,
+)
+from ottla.client.interceptors import OutgoingRecord
+from ottla.client.kafka import Kafka, connect
+from ottla.client.producer import Producer
+from ottla.client.producer_batch import Place
+from ottla.client.settings import ConnectionSettings
+
+__all__ = [
+    "AuthenticationError",
+    "BatchDelivery",
+    "BootstrapError",
+    "BrokerUnreachable",
+    "ClientError",
+    "ClosedClient",
+    "ClusterChanged",
+    "Codec",
+    "CommitFailed",
+    "ConnectionSettings",
+    "CorruptData",
+    "DecodeError",
+    "Delivery",
+    "DeliveryError",
+    "DeliveryErrors",
+    "FencedInstance",
+    "GroupMismatch",
+    "InvalidRecord",
+    "Kafka",
+    "Mechanism",
+    "NoLeader",
+    "NotAuthorized",
+    "OffsetLost",
+    "OutgoingRecord",
+    "Place",
+    "Plain",
+    "Producer",
+    "ProducerFenced",
+    "RecordTooLarge",
+    "Span",
+    "Topic",
+    "TransactionAborted",
+    "UnknownTopic",
+    "UnsupportedByBroker",
+    "connect",
+    "float64",
+    "int32",
+    "int64",
+    "json_codec",
+    "raw",
+    "text",
+]

@@ -1,0 +1,29 @@
+"""What the parts of one client share."""
+
+import random
+from dataclasses import dataclass
+
+import trio
+
+from ottla.client.backoff import Backoff
+from ottla.client.broker_links import BrokerLinks
+from ottla.client.metadata import ClusterMetadata
+from ottla.client.metadata_refresh import MetadataRefresh
+from ottla.client.metrics import Metrics
+from ottla.client.settings import ConnectionSettings
+from timing.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class ClientContext:
+    """The connections, metadata and clocks of one `connect`."""
+
+    settings: ConnectionSettings
+    metadata: ClusterMetadata
+    links: BrokerLinks
+    refresh: MetadataRefresh
+    nursery: trio.Nursery
+    clock: Clock
+    source: random.Random
+    metrics: Metrics
+    retry_backoff: Backoff

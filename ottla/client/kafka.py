@@ -1,0 +1,229 @@
+"""The client: one object that owns connections, metadata and every task, for the length of one block."""
+
+import random
+import ssl
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import trio
+
+from ottla.addresses import parse_addresses
+from ottla.client.accumulator import Accumulator, AccumulatorSettings
+from ottla.client.authentication import Mechanism
+from ottla.client.backoff import Backoff
+from ottla.client.broker_links import BrokerLinks, Dialer
+from ottla.client.context import ClientContext
+from ottla.client.errors import ClosedClient
+from ottla.client.interceptors import OnAcknowledged, OnSend
+from ottla.client.memory_budget import MemoryBudget
+from ottla.client.metadata import ClusterMetadata
+from ottla.client.metadata_refresh import MetadataRefresh
+from ottla.client.metrics import Metrics
+from ottla.client.partitioners import PARTITIONERS, KeyHash
+from ottla.client.producer import DEFAULT_ROOM, Producer
+from ottla.client.sender import Sender, SenderSettings
+from ottla.client.settings import ConnectionSettings
+from ottla.client.task_scope import TaskScope
+from timing.clock import Clock, SystemClock
+from wire.records.compression import LEVELS, Compression
+
+Acks = Literal["all", 0, 1, -1]
+
+
+class Kafka:
+    """A connected client; made by `connect`, used as ``async with``.
+
+    Everything made from it lives inside its block. What fails in one of its tasks is raised from the block.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        settings: ConnectionSettings,
+        *,
+        clock: Clock | None = None,
+        source: random.Random | None = None,
+        dialer: Dialer | None = None,
+    ) -> None:
+        self._bootstrap = parse_addresses(bootstrap_servers)
+        self._settings = settings
+        self._clock: Clock = clock or SystemClock()
+        self._source = source or random.Random()
+        self._dialer = dialer
+        self._scope = TaskScope()
+        self._nursery: trio.Nursery | None = None
+        self._context: ClientContext | None = None
+
+    async def __aenter__(self) -> Self:
+        self._nursery = nursery = await self._scope.open()
+        settings = self._settings
+        metadata = ClusterMetadata()
+        links = BrokerLinks(self._bootstrap, metadata, settings, nursery, self._source, self._dialer)
+        refresh = MetadataRefresh(links, metadata, settings, self._source)
+        self._context = ClientContext(
+            settings,
+            metadata,
+            links,
+            refresh,
+            nursery,
+            self._clock,
+            self._source,
+            Metrics(),
+            Backoff(settings.retry_backoff, settings.retry_backoff_max, self._source),
+        )
+        try:
+            await refresh.refresh()
+        except BaseException as error:
+            links.close()
+            if not await self._scope.close(nursery, type(error), error, error.__traceback__):
+                raise
+        nursery.start_soon(refresh.run)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        context = self.context
+        self._context = None
+        context.links.close()
+        assert self._nursery is not None
+        return await self._scope.close(self._nursery, kind, error, trace)
+
+    @property
+    def context(self) -> ClientContext:
+        """The parts that producers, readers, groups and tools are made of.
+
+        Raises:
+            ClosedClient: The client is used outside of its block.
+        """
+        if self._context is None:
+            raise ClosedClient("the client is used outside of its block")
+        return self._context
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The cluster's id."""
+        return self.context.metadata.cluster_id
+
+    def metrics(self) -> Mapping[str, float]:
+        """Return what was counted so far, under the names of Kafka's Java clients where they have one."""
+        return self.context.metrics.read()
+
+    def producer(
+        self,
+        *,
+        acks: Acks = "all",
+        idempotent: bool | None = None,
+        linger: float = 0.005,
+        batch_size: int = 65_536,
+        room: int = DEFAULT_ROOM,
+        max_request_size: int = 1_048_576,
+        compression: str = "none",
+        compression_level: int | None = None,
+        partitioner: str | KeyHash = "murmur2",
+        delivery_timeout: float = 120.0,
+        topic_timeout: float = 30.0,
+        on_failure: Literal["flush", "discard"] = "flush",
+        on_send: Sequence[OnSend] = (),
+        on_acknowledged: Sequence[OnAcknowledged] = (),
+    ) -> Producer:
+        """Make a producer; times in seconds, sizes in bytes.
+
+        Args:
+            acks: ``"all"``: acknowledged by every in-sync replica; 1: by the leader; 0: not at all.
+            idempotent: No duplicates by retries; None: with acks=all, and not without.
+            linger: How long a record waits for others to share its batch; Java has 0.
+            batch_size: The most bytes of a batch, before compression; Java has 16384.
+            room: The most bytes accepted and not acknowledged; `post` waits beyond it.
+            max_request_size: The most bytes of a request and of a record.
+            compression: none, gzip, snappy, lz4 or zstd.
+            compression_level: The codec's level, None for Kafka's default.
+            partitioner: The hash of keys: ``murmur2`` as Java, ``crc32`` as librdkafka, or a function.
+            delivery_timeout: How long after acceptance a record may be retried.
+            topic_timeout: How long a topic may be unknown: it may be about to be created.
+            on_failure: What leaving the block on an exception does with unsent records, for ``close_timeout``.
+            on_send: See each record before it is encoded, and may change or drop it.
+            on_acknowledged: See the outcome of each batch.
+
+        Raises:
+            ValueError: The values do not fit together.
+        """
+        number = -1 if acks == "all" else int(acks)
+        if number not in (-1, 0, 1):
+            raise ValueError(f"acks is 'all', 1 or 0, not {acks!r}")
+        if idempotent is None:
+            idempotent = number == -1
+        if idempotent and number != -1:
+            raise ValueError("an idempotent producer needs acks='all'")
+        codec = Compression.from_kafka_name(compression)
+        if compression_level is not None and compression_level not in LEVELS.get(codec, range(0)):
+            raise ValueError(f"{compression} has no level {compression_level}")
+        request_timeout = self._settings.request_timeout
+        if delivery_timeout < linger + request_timeout:
+            raise ValueError(
+                f"delivery_timeout ({delivery_timeout:g} s) is less than linger and request_timeout together "
+                f"({linger + request_timeout:g} s)"
+            )
+        if isinstance(partitioner, str):
+            if partitioner not in PARTITIONERS:
+                raise ValueError(f"no partitioner {partitioner!r}: there are {', '.join(PARTITIONERS)}")
+            partitioner = PARTITIONERS[partitioner]()
+        context = self.context
+        budget = MemoryBudget(room)
+        accumulator = Accumulator(
+            AccumulatorSettings(
+                linger=linger,
+                batch_size=batch_size,
+                max_request_size=max_request_size,
+                delivery_timeout=delivery_timeout,
+                idempotent=idempotent,
+                transactional=False,
+            ),
+            budget,
+            context.retry_backoff,
+        )
+        sender_settings = SenderSettings(number, request_timeout, codec, compression_level)
+        return Producer(
+            context,
+            accumulator,
+            budget,
+            Sender(context, accumulator, sender_settings, None),
+            partitioner,
+            max_request_size=max_request_size,
+            batch_size=batch_size,
+            topic_timeout=topic_timeout,
+            discard_on_failure=on_failure == "discard",
+            on_send=on_send,
+            on_acknowledged=on_acknowledged,
+        )
+
+
+def connect(
+    bootstrap_servers: str,
+    *,
+    client_id: str = "ottla",
+    rack: str | None = None,
+    tls: ssl.SSLContext | None = None,
+    sasl: Mechanism | None = None,
+    **settings: Any,
+) -> Kafka:
+    """Connect to a cluster, for the length of an ``async with`` block.
+
+    Entering the block asks each address once, and fails where none leads to a cluster. Leaving it closes everything.
+
+    Args:
+        bootstrap_servers: ``host:port,host:port``; any that answers will do.
+        client_id: What brokers see the client as.
+        rack: Where the client stands: replicas in the same rack serve its fetches.
+        tls: The context to wrap connections with; None for plain TCP.
+        sasl: Mechanism and credentials; None for none.
+        settings: Timeouts and back-offs: the fields of `ConnectionSettings`, in seconds.
+
+    Raises:
+        ValueError: The addresses are not written as ``host:port``.
+        BootstrapError: On entering: no address leads to a cluster; one line for each, with the reason.
+        AuthenticationError: On entering: a broker refuses the credentials or the TLS handshake.
+    """
+    made = ConnectionSettings(client_id=client_id, rack=rack, tls=tls, sasl=sasl, **settings)
+    return Kafka(bootstrap_servers, made)

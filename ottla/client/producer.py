@@ -1,0 +1,558 @@
+"""The producer: records in, acknowledgements out.
+
+`post` appends to the open batch of a partition, and is no task switch: it checkpoints when there is no room, and
+about once a millisecond, not for every record. That is an exception to trio's rule that each await does. Records are
+encoded when their batch leaves.
+"""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar, overload
+
+import trio
+
+from ottla.client.accumulator import Accumulator
+from ottla.client.batch_encoding import RECORD_OVERHEAD_MAX, headers_bound
+from ottla.client.codecs import AnyTopic, Topic
+from ottla.client.context import ClientContext
+from ottla.client.delivery import BatchDelivery, Delivery
+from ottla.client.errors import ClientError, ClosedClient, DeliveryErrors, RecordTooLarge
+from ottla.client.interceptors import OnAcknowledged, OnSend, OutgoingRecord, intercept_send, notify
+from ottla.client.memory_budget import MemoryBudget
+from ottla.client.partition_queue import PartitionQueue
+from ottla.client.partitioners import KeyHash
+from ottla.client.producer_batch import Place, ProducerBatch
+from ottla.client.routes import Route, Routes
+from ottla.client.sender import Sender
+from wire.records.record import Header
+from wire.types import TopicPartition
+
+DEFAULT_ROOM: Final = 32 * 1024 * 1024
+"""Bytes of records that one producer may have accepted and not seen the end of."""
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class _Parked:
+    """A record that waits for room; it is appended at the moment when the room is there."""
+
+    __slots__ = ("delivery", "number", "ready")
+
+    def __init__(self) -> None:
+        self.ready = trio.Event()
+        self.delivery: Delivery | None = None
+        self.number = 0
+
+
+class Producer:
+    """Sends records; made by `Kafka.producer`, used as ``async with``.
+
+    The end of the block flushes. Failures that nobody waited for are raised there, and by `flush`, as one
+    `DeliveryErrors` group. Leaving on an exception or a cancellation takes at most ``close_timeout``.
+    """
+
+    def __init__(
+        self,
+        context: ClientContext,
+        accumulator: Accumulator,
+        budget: MemoryBudget,
+        sender: Sender,
+        key_hash: KeyHash,
+        *,
+        max_request_size: int,
+        batch_size: int,
+        topic_timeout: float,
+        discard_on_failure: bool,
+        on_send: Sequence[OnSend],
+        on_acknowledged: Sequence[OnAcknowledged],
+    ) -> None:
+        self._context = context
+        self._accumulator = accumulator
+        self._budget = budget
+        self._sender = sender
+        self._max_request_size = max_request_size
+        self._topic_timeout = topic_timeout
+        self._discard_on_failure = discard_on_failure
+        self._on_send = on_send
+        self._on_acknowledged = on_acknowledged
+        self._routes = Routes(context, accumulator, key_hash, batch_size)
+        self._known = self._routes.by_topic
+        self._is_open = False
+        self._failed: list[ProducerBatch] = []
+        self._scope = trio.CancelScope()
+        self._wall_ms = context.clock.wall_ms
+        self._yielded_ms = 0
+        accumulator.on_failed = self._note_failure
+
+    async def __aenter__(self) -> Self:
+        self._open()
+        await trio.lowlevel.checkpoint()
+        return self
+
+    def _open(self) -> None:
+        self._is_open = True
+        self._context.refresh.on_update.append(self._metadata_updated)
+        self._context.nursery.start_soon(self._run_sender)
+
+    async def _run_sender(self) -> None:
+        with self._scope:
+            await self._sender.run()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                await self._drain_while_it_moves()
+            else:
+                with trio.CancelScope(deadline=trio.current_time() + self._close_timeout, shield=True):
+                    if not self._discard_on_failure:
+                        await self._wait_all()
+        finally:
+            self._close()
+        if error is None:
+            self._raise_failures()
+
+    @property
+    def _close_timeout(self) -> float:
+        return self._context.settings.close_timeout
+
+    async def _drain_while_it_moves(self) -> None:
+        """Flush, for as long as a batch comes through every ``close_timeout``."""
+        batches = self._accumulator.begin_flush()
+        self._sender.wake()
+        try:
+            for batch in batches:
+                with trio.move_on_after(self._close_timeout) as scope:
+                    await _finished(batch)
+                if scope.cancelled_caught:
+                    return
+        finally:
+            self._accumulator.end_flush()
+
+    async def _wait_all(self) -> None:
+        batches = self._accumulator.begin_flush()
+        self._sender.wake()
+        try:
+            for batch in batches:
+                await _finished(batch)
+        finally:
+            self._accumulator.end_flush()
+
+    def _close(self) -> None:
+        self._is_open = False
+        self._routes.close()
+        self._context.refresh.on_update.remove(self._metadata_updated)
+        self._accumulator.fail_all(ClosedClient("the producer's block has ended"))
+        self._scope.cancel()
+
+    def _metadata_updated(self) -> None:
+        self._routes.update()
+        self._sender.wake()
+
+    @overload
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Sequence[Header] = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> Place: ...
+    @overload
+    async def send(
+        self,
+        topic: Topic[K, V],
+        value: V | None,
+        *,
+        key: K | None = None,
+        headers: Sequence[Header] = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> Place: ...
+    async def send(self, topic: AnyTopic, value: Any, **options: Any) -> Place:
+        """Send a record and wait for its acknowledgement; arguments as `post`.
+
+        Cancelled, the record stays accepted and will be sent; only its outcome is not known to the caller. (Taken
+        back, it would leave a hole in the sequence, at which the partition would stop.)
+
+        Returns:
+            Where the record stands. One that an interceptor dropped stands in partition -1.
+
+        Raises:
+            DeliveryError: It was not acknowledged in time, or the broker refused it.
+            UnknownTopic: The cluster does not know the topic within ``topic_timeout``.
+            RecordTooLarge: It is larger than ``max_request_size`` or than the broker accepts.
+        """
+        delivery = await self.post(topic, value, **options)
+        return await delivery.wait()
+
+    @overload
+    async def post(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Sequence[Header] = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> Delivery: ...
+    @overload
+    async def post(
+        self,
+        topic: Topic[K, V],
+        value: V | None,
+        *,
+        key: K | None = None,
+        headers: Sequence[Header] = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> Delivery: ...
+    async def post(
+        self,
+        topic: AnyTopic,
+        value: Any,
+        *,
+        key: Any = None,
+        headers: Sequence[Header] = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> Delivery:
+        """Accept a record: wait for room and metadata only.
+
+        Cancelled while it waits, the record is not accepted.
+
+        Args:
+            topic: A name, for bytes, or a typed `Topic`.
+            value: The value; None is a tombstone.
+            key: The key; records with one key go to one partition.
+            headers: Names and values.
+            partition: The partition; None lets the key decide, or without a key the partitioner.
+            timestamp: Milliseconds since 1970; None for now.
+
+        Returns:
+            The delivery; its outcome may be waited for, or left to `flush`.
+
+        Raises:
+            UnknownTopic: The cluster does not know the topic within ``topic_timeout``, or not the partition.
+            RecordTooLarge: It is larger than ``max_request_size``.
+            ClosedClient: The block has ended.
+        """
+        accepted = self._accept(topic, value, key, headers, partition, timestamp, True)
+        if accepted.__class__ is Delivery:
+            now = self._now_ms
+            if now != self._yielded_ms:
+                self._yielded_ms = now
+                await trio.lowlevel.checkpoint()
+            return accepted
+        if accepted is None:
+            await self._learn(topic)
+            return await self.post(
+                topic, value, key=key, headers=headers, partition=partition, timestamp=timestamp
+            )
+        assert isinstance(accepted, _Parked)
+        return await self._wait_for_room(accepted)
+
+    def post_nowait(
+        self,
+        topic: AnyTopic,
+        value: Any,
+        *,
+        key: Any = None,
+        headers: Sequence[Header] = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> Delivery:
+        """Accept a record at once; arguments as `post`.
+
+        Raises:
+            trio.WouldBlock: There is no room, or the topic is not known yet.
+        """
+        accepted = self._accept(topic, value, key, headers, partition, timestamp, False)
+        if accepted is None:
+            self._check_open()
+            self._context.refresh.use(_name(topic))
+            raise trio.WouldBlock
+        assert isinstance(accepted, Delivery)
+        return accepted
+
+    _now_ms = 0
+
+    def _accept(
+        self,
+        topic: AnyTopic,
+        value: Any,
+        key: Any,
+        headers: Sequence[Header],
+        partition: int | None,
+        timestamp: int | None,
+        may_park: bool,
+    ) -> Delivery | _Parked | None:
+        """Append a record; None while the topic is unknown, parked where there is no room."""
+        route = self._known.get(topic)
+        if route is None:
+            return None
+        if self._on_send:
+            changed = intercept_send(
+                self._on_send, OutgoingRecord(route.name, key, value, headers, partition, timestamp)
+            )
+            if changed is None:
+                return _dropped(route.name)
+            key, value, headers = changed.key, changed.value, changed.headers
+            partition, timestamp = changed.partition, changed.timestamp
+        if route.encode_value is not None and value is not None:
+            value = route.encode_value(value)
+        if route.encode_key is not None and key is not None:
+            key = route.encode_key(key)
+        size = RECORD_OVERHEAD_MAX if value is None else len(value) + RECORD_OVERHEAD_MAX
+        self._now_ms = now_ms = self._wall_ms()
+        if timestamp is None:
+            timestamp = now_ms
+        if key is None and partition is None:
+            queue = route.sticky
+            batch = queue.open
+            if batch is not None and size <= batch.left and batch.keys is None and not headers:
+                # What nearly every record without a key takes: no call but the lists'.
+                budget = self._budget
+                if size <= budget.available and not budget.waiters:
+                    budget.available -= size
+                    values = batch.values
+                    index = len(values)
+                    values.append(value)
+                    batch.timestamps.append(timestamp)
+                    batch.left -= size
+                    batch.taken += size
+                    return Delivery(batch, index)
+        else:
+            if key is not None:
+                size += len(key)
+            queue = route.queue_for(key, partition)
+        if headers:
+            size += headers_bound(headers)
+        if size > self._max_request_size or size > self._budget.capacity:
+            raise RecordTooLarge(
+                f"a record of {size} bytes for {route.name!r}: max_request_size is {self._max_request_size} "
+                f"and the producer's room {self._budget.capacity} bytes",
+                topic=route.name,
+            )
+        if self._budget.take_nowait(size):
+            return self._append(
+                route, queue, partition is None and key is None, key, value, headers, timestamp, size
+            )
+        if not may_park:
+            raise trio.WouldBlock
+        parked = _Parked()
+
+        def grant() -> None:
+            sticks = partition is None and key is None
+            place = route.sticky if sticks else queue
+            parked.delivery = self._append(route, place, sticks, key, value, headers, timestamp, size)
+            parked.ready.set()
+
+        parked.number = self._budget.take_later(size, grant)
+        self._sender.wake()
+        return parked
+
+    def _append(
+        self,
+        route: Route,
+        queue: PartitionQueue,
+        sticks: bool,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        timestamp: int,
+        size: int,
+    ) -> Delivery:
+        batch = queue.open
+        if batch is None or size > batch.left:
+            if sticks:
+                queue = route.next_sticky()
+            batch = queue.open
+            if batch is None or size > batch.left:
+                batch = self._accumulator.open_batch(queue, size, trio.current_time())
+                self._sender.wake()
+                if sticks:
+                    route.sticky_batch = batch
+        return Delivery(batch, batch.append(key, value, headers, timestamp, size))
+
+    async def _wait_for_room(self, parked: _Parked) -> Delivery:
+        try:
+            await parked.ready.wait()
+        finally:
+            if parked.delivery is None:
+                self._budget.cancel(parked.number)
+        self._check_open()
+        assert parked.delivery is not None
+        return parked.delivery
+
+    async def post_batch(
+        self,
+        topic: AnyTopic,
+        values: Any,
+        *,
+        keys: Any = None,
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> BatchDelivery:
+        """Accept many records at once; cheaper a record than `post`.
+
+        They are accepted in their order, a piece at a time as there is room; cancelled, the pieces accepted so far
+        stay accepted.
+
+        Args:
+            topic: A name, or a typed `Topic`.
+            values: A list of values, or an Arrow array of binary type.
+            keys: As many keys, or None.
+            partition: The partition for all; None as in `post`.
+            timestamp: Milliseconds for all; None for now.
+
+        Returns:
+            One delivery for all of them.
+
+        Raises:
+            ValueError: There are not as many keys as values.
+        """
+        self._check_open()
+        values, keys = _as_list(values), None if keys is None else _as_list(keys)
+        if keys is not None and len(keys) != len(values):
+            raise ValueError(f"{len(values)} values and {len(keys)} keys")
+        route = self._known.get(topic)
+        while route is None:
+            await self._learn(topic)
+            route = self._known.get(topic)
+        if self._on_send:
+            raise ValueError("post_batch passes no interceptors: use post")
+        if route.encode_value is not None:
+            values = [None if value is None else route.encode_value(value) for value in values]
+        if keys is not None and route.encode_key is not None:
+            keys = [None if key is None else route.encode_key(key) for key in keys]
+        at = self._wall_ms() if timestamp is None else timestamp
+        parts: list[tuple[ProducerBatch, int, int]] = []
+        for queue, some_keys, some in route.divide(keys, values, partition):
+            await self._post_some(route, queue, some_keys, some, at, parts)
+        await trio.lowlevel.checkpoint()
+        return BatchDelivery(parts)
+
+    async def _post_some(
+        self,
+        route: Route,
+        queue: PartitionQueue | None,
+        keys: Sequence[bytes | None] | None,
+        values: Sequence[bytes | None],
+        timestamp: int,
+        parts: list[tuple[ProducerBatch, int, int]],
+    ) -> None:
+        begin = 0
+        while begin < len(values):
+            place = route.sticky if queue is None else queue
+            batch = place.open
+            left = self._routes.batch_room if batch is None else batch.left
+            count, size = route.fit(values, keys, begin, left, at_least_one=False)
+            if count == 0 or batch is None:
+                # Not one more fits: a new batch, in another partition where records stick.
+                left = self._routes.batch_room
+                count, size = route.fit(values, keys, begin, left, at_least_one=True)
+                if size > self._max_request_size or size > self._budget.capacity:
+                    raise RecordTooLarge(
+                        f"a record of {size} bytes for {route.name!r} exceeds max_request_size or the room",
+                        topic=route.name,
+                    )
+                place = route.next_sticky() if queue is None else queue
+            if not self._budget.take_nowait(size):
+                await self._take_room(size)
+            batch = place.open
+            if batch is None or size > batch.left:
+                batch = self._accumulator.open_batch(place, size, trio.current_time())
+                self._sender.wake()
+                if queue is None:
+                    route.sticky_batch = batch
+            end = begin + count
+            index = batch.extend(
+                None if keys is None else keys[begin:end], values[begin:end], timestamp, size
+            )
+            parts.append((batch, index, count))
+            begin = end
+
+    async def _take_room(self, size: int) -> None:
+        granted = trio.Event()
+        number = self._budget.take_later(size, granted.set)
+        self._sender.wake()
+        try:
+            await granted.wait()
+        except trio.Cancelled:
+            if granted.is_set():
+                self._budget.release(size)
+            raise
+        finally:
+            if not granted.is_set():
+                self._budget.cancel(number)
+        self._check_open()
+
+    async def flush(self) -> None:
+        """Wait until everything accepted so far is acknowledged or has failed, without lingering.
+
+        Raises:
+            DeliveryErrors: Records failed that nobody waited for; each batch is reported once.
+        """
+        self._check_open()
+        await self._wait_all()
+        self._raise_failures()
+
+    async def _learn(self, topic: AnyTopic) -> None:
+        """Wait until a topic is known, and make its route."""
+        self._check_open()
+        await self._context.refresh.topic(_name(topic), self._topic_timeout)
+        self._check_open()
+        self._routes.add(topic)
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise ClosedClient("the producer is used outside of its block")
+        if self._accumulator.fatal is not None:
+            raise self._accumulator.fatal
+
+    def _note_failure(self, batch: ProducerBatch) -> None:
+        self._context.metrics.add("record-error-total", len(batch.values))
+        self._failed.append(batch)
+        if self._on_acknowledged:
+            notify(self._on_acknowledged, [], batch.error)
+
+    def _raise_failures(self) -> None:
+        failed, self._failed = self._failed, []
+        errors: list[ClientError] = [
+            batch.error for batch in failed if batch.error is not None and not batch.looked_at
+        ]
+        if errors:
+            raise DeliveryErrors("records were not delivered", errors)
+
+
+async def _finished(batch: ProducerBatch) -> None:
+    """Wait for a batch and the pieces that it is split into, without counting that as having looked at it."""
+    done = trio.Event()
+    batch.when_done(done.set)
+    try:
+        await done.wait()
+    finally:
+        batch.cancel_when_done(done.set)
+    for _, piece in batch.children:
+        await _finished(piece)
+
+
+def _name(topic: AnyTopic) -> str:
+    return topic if isinstance(topic, str) else topic.name
+
+
+def _as_list(values: Any) -> Any:
+    return values.to_pylist() if hasattr(values, "to_pylist") else values
+
+
+def _dropped(topic: str) -> Delivery:
+    batch = ProducerBatch(TopicPartition(topic, -1), 0, 0, 0.0, 0.0)
+    batch.append(None, None, (), -1, 0)
+    batch.finish(None)
+    return Delivery(batch, 0)

@@ -1,0 +1,52 @@
+"""A nursery that an object holds from ``__aenter__`` to ``__aexit__``, without wrapping what its user raises.
+
+An async generator may not hold a nursery, and a nursery wraps every exception in a group; here a lone exception of
+the block's body, or of a task, leaves the block as itself.
+"""
+
+from collections.abc import Iterator
+from types import TracebackType
+
+import trio
+
+
+class TaskScope:
+    """Tasks that live as long as a block."""
+
+    async def open(self) -> trio.Nursery:
+        """Begin; return the nursery for the block's tasks."""
+        self._manager = trio.open_nursery()
+        return await self._manager.__aenter__()
+
+    async def close(
+        self,
+        nursery: trio.Nursery,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        """Cancel the tasks that still run and wait for them; arguments and result as of ``__aexit__``."""
+        nursery.cancel_scope.cancel()
+        try:
+            return bool(await self._manager.__aexit__(kind, error, trace))
+        except BaseExceptionGroup as group:
+            leaves = list(_leaves(group))
+            failures = [leaf for leaf in leaves if not isinstance(leaf, trio.Cancelled)]
+            if not failures or (len(failures) == 1 and failures[0] is error):
+                if error is not None:
+                    return False
+                raise
+            if len(failures) == 1:
+                raise failures[0] from failures[0].__cause__
+            if error in failures and isinstance(error, BaseExceptionGroup):
+                return False
+            raise
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for each in group.exceptions:
+        # The groups that nurseries make are taken apart; one that users or `DeliveryErrors` made stays whole.
+        if isinstance(each, BaseExceptionGroup) and "nursery" in each.message:
+            yield from _leaves(each)
+        else:
+            yield each
