@@ -62,6 +62,7 @@ class MetadataRefresh:
         self._pinned: dict[str, int] = {}
         self._all_topics = 0
         self._asked = trio.Event()
+        self._unasked = trio.Event()
         self._updated = trio.Event()
         self._error: ClientError | None = None
         self._answered_at = -float("inf")
@@ -72,15 +73,19 @@ class MetadataRefresh:
 
     def use(self, topic: str) -> None:
         """Keep a topic fresh for the next minutes; one that is unknown is asked for at once."""
+        is_new = topic not in self._used
         self._used[topic] = trio.current_time()
         if topic not in self._metadata.topics:
             self._asked.set()
+            if is_new:
+                self._unasked.set()
 
     def pin(self, topic: str) -> None:
         """Keep a topic fresh until `unpin`."""
         self._pinned[topic] = self._pinned.get(topic, 0) + 1
         if topic not in self._metadata.topics:
             self._asked.set()
+            self._unasked.set()
 
     def unpin(self, topic: str) -> None:
         """Undo a `pin`."""
@@ -142,9 +147,11 @@ class MetadataRefresh:
             now = trio.current_time()
             quick = 0 if now - asked_at > _QUIET_S else quick + 1
             if quick:
-                await trio.sleep_until(asked_at + self._backoff.delay_s(quick - 1))
+                # A topic that was not asked for before waits for nothing.
+                with trio.move_on_at(asked_at + self._backoff.delay_s(quick - 1)):
+                    await self._unasked.wait()
             asked_at = trio.current_time()
-            self._asked = trio.Event()
+            self._asked, self._unasked = trio.Event(), trio.Event()
             try:
                 await self.refresh()
             except (ClusterChanged, AuthenticationError):
