@@ -35,12 +35,21 @@ from ottla.client.errors import (
 )
 from ottla.client.interceptors import OutgoingRecord
 from ottla.client.kafka import Kafka, connect
+from ottla.client.positions import EARLIEST, LATEST, Tail
 from ottla.client.producer import Producer
 from ottla.client.producer_batch import Place
+from ottla.client.reader import Reader
+from ottla.client.reader_options import READ_COMMITTED, READ_UNCOMMITTED
+from ottla.client.record_batch import Batch, Record
 from ottla.client.settings import ConnectionSettings
 
 __all__ = [
+    "EARLIEST",
+    "LATEST",
+    "READ_COMMITTED",
+    "READ_UNCOMMITTED",
     "AuthenticationError",
+    "Batch",
     "BatchDelivery",
     "BootstrapError",
     "BrokerUnreachable",
@@ -68,8 +77,11 @@ __all__ = [
     "Plain",
     "Producer",
     "ProducerFenced",
+    "Reader",
+    "Record",
     "RecordTooLarge",
     "Span",
+    "Tail",
     "Topic",
     "TransactionAborted",
     "UnknownTopic",

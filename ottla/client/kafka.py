@@ -4,7 +4,7 @@ import random
 import ssl
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 import trio
 
@@ -13,6 +13,7 @@ from ottla.client.accumulator import Accumulator, AccumulatorSettings
 from ottla.client.authentication import Mechanism
 from ottla.client.backoff import Backoff
 from ottla.client.broker_links import BrokerLinks, Dialer
+from ottla.client.codecs import Topic, as_topic
 from ottla.client.context import ClientContext
 from ottla.client.errors import ClosedClient
 from ottla.client.interceptors import OnAcknowledged, OnSend
@@ -22,12 +23,16 @@ from ottla.client.metadata_refresh import MetadataRefresh
 from ottla.client.metrics import Metrics
 from ottla.client.partitioners import PARTITIONERS, KeyHash
 from ottla.client.producer import DEFAULT_ROOM, Producer
+from ottla.client.reader import Reader
+from ottla.client.reader_options import ReaderOptions, make_reader
 from ottla.client.sender import Sender, SenderSettings
 from ottla.client.settings import ConnectionSettings
 from ottla.client.task_scope import TaskScope
 from timing.clock import Clock, SystemClock
 from wire.records.compression import LEVELS, Compression
 
+K = TypeVar("K")
+V = TypeVar("V")
 Acks = Literal["all", 0, 1, -1]
 
 
@@ -197,6 +202,27 @@ class Kafka:
             on_send=on_send,
             on_acknowledged=on_acknowledged,
         )
+
+    @overload
+    def reader(
+        self, topics: str | Sequence[str], **options: Unpack[ReaderOptions]
+    ) -> Reader[bytes, bytes]: ...
+    @overload
+    def reader(
+        self, topics: Topic[K, V] | Sequence[Topic[K, V]], **options: Unpack[ReaderOptions]
+    ) -> Reader[K, V]: ...
+    def reader(self, topics: Any, **options: Any) -> Reader[Any, Any]:
+        """Make a reader without a group; see `ReaderOptions` for the arguments.
+
+        Args:
+            topics: One topic or several, by name or typed.
+            options: ``start`` must be given.
+
+        Raises:
+            TypeError: ``start`` is missing, or an option is unknown.
+        """
+        listed = [topics] if isinstance(topics, str | Topic) else list(topics)
+        return make_reader(self.context, [as_topic(topic) for topic in listed], **options)
 
 
 def connect(

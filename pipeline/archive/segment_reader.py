@@ -8,11 +8,12 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from pipeline.archive.record_columns import PADDING, RecordColumns, decode_columns, record_starts
+from pipeline.archive.record_columns import PADDING, RecordColumns, decode_columns
 from pipeline.archive.segment_files import SegmentFile
 from storage.disk import RealDisk
 from storage.transaction_index import AbortedTransaction, TransactionIndex
 from wire.records.batch import LOG_OVERHEAD, MAGIC, BatchHeader, check_crc, peek_magic, read_header
+from wire.records.columns import record_starts
 from wire.records.errors import CorruptRecordError
 from wire.records.legacy import message_records, read_message
 from wire.records.record import Record, records_bytes
