@@ -52,7 +52,9 @@ def fetch_request(
                 partition=partition.partition,
                 current_leader_epoch=place.leader_epoch,
                 fetch_offset=Offset(place.offset),
-                last_fetched_epoch=place.last_epoch if link.serves(ApiKey.FETCH, _BY_NAME_MAX) else NO_LEADER_EPOCH,
+                last_fetched_epoch=place.last_epoch
+                if link.serves(ApiKey.FETCH, _BY_NAME_MAX)
+                else NO_LEADER_EPOCH,
                 partition_max_bytes=place.size_max,
             )
         )
