@@ -1,4 +1,6 @@
-"""The Prometheus endpoint: ``GET /metrics`` over a small HTTP server of its own.
+"""The HTTP endpoint of a broker: ``GET /metrics`` for Prometheus, ``GET /health`` for probes.
+
+h11 speaks HTTP; each connection answers one request and is closed, because scrapes are rare.
 
 prometheus_client writes the text; it is imported when the first scrape comes, because a broker without the
 endpoint should not pay for it. The families are written one by one with a checkpoint between them, so that a
@@ -7,8 +9,10 @@ scrape of ten thousand partitions does not hold up the requests of a broker.
 
 import logging
 from collections.abc import Callable, Iterable
+from http import HTTPStatus
 from typing import Any, Final
 
+import h11
 import trio
 
 from cluster.metrics.registry import AnyFamily, Registry
@@ -86,46 +90,54 @@ class MetricsEndpoint:
         await trio.serve_listeners(self._answer, listeners)
 
     async def _answer(self, stream: trio.SocketStream) -> None:
-        """Answer one request, and close: scrapes are rare."""
+        """Answer one request and close; a peer that is slower than `REQUEST_TIMEOUT_S` is dropped."""
         async with stream, self._connections:
+            connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_SIZE_MAX)
             with trio.move_on_after(REQUEST_TIMEOUT_S):
                 try:
-                    head = await _receive_head(stream)
-                    if head is not None:
-                        await stream.send_all(await self._respond(head))
-                        await stream.send_eof()
+                    try:
+                        request = await _receive_request(stream, connection)
+                        if request is None:
+                            return
+                        status, body = await self._respond(request)
+                    except h11.RemoteProtocolError as error:
+                        request, status, body = None, error.error_status_hint, b""
+                    await stream.send_all(_response(connection, request, status, body))
+                    await stream.send_eof()
                 except trio.BrokenResourceError as error:
-                    logger.debug("A scrape broke off: %s", error)
+                    logger.debug("a scrape broke off: %s", error)
 
-    async def _respond(self, head: bytes) -> bytes:
-        line = head.split(b"\r\n", 1)[0].split(b" ")
-        if len(line) != 3 or not line[2].startswith(b"HTTP/1."):
-            return _response(400, "Bad Request", b"")
-        method, target = line[0], line[1].split(b"?", 1)[0]
-        if method not in (b"GET", b"HEAD"):
-            return _response(405, "Method Not Allowed", b"")
-        if target == b"/metrics":
-            body = await render(self._registry)
-            return _response(200, "OK", body, send_body=method == b"GET")
-        if target == b"/health":
-            return _response(200, "OK", b"ok\n") if self._is_ready() else _response(503, "Not Ready", b"")
-        return _response(404, "Not Found", b"")
+    async def _respond(self, request: h11.Request) -> tuple[int, bytes]:
+        """Return the status and the body."""
+        if request.method not in (b"GET", b"HEAD"):
+            return HTTPStatus.METHOD_NOT_ALLOWED, b""
+        path = request.target.split(b"?", 1)[0]
+        if path == b"/metrics":
+            return HTTPStatus.OK, await render(self._registry)
+        if path == b"/health":
+            return (HTTPStatus.OK, b"ok\n") if self._is_ready() else (HTTPStatus.SERVICE_UNAVAILABLE, b"")
+        return HTTPStatus.NOT_FOUND, b""
 
 
-async def _receive_head(stream: trio.SocketStream) -> bytes | None:
-    """Receive up to the blank line; None where the peer leaves before, or sends too much."""
-    head = bytearray()
-    while b"\r\n\r\n" not in head:
-        received = await stream.receive_some(HEAD_SIZE_MAX)
-        if not received or len(head) + len(received) > HEAD_SIZE_MAX:
-            return None
-        head += received
-    return bytes(head)
+async def _receive_request(stream: trio.SocketStream, connection: h11.Connection) -> h11.Request | None:
+    """Receive the head of a request; None if the peer leaves instead.
+
+    Raises:
+        h11.RemoteProtocolError: the peer does not speak HTTP, or its head is longer than `HEAD_SIZE_MAX`.
+    """
+    while (event := connection.next_event()) is h11.NEED_DATA:
+        connection.receive_data(await stream.receive_some(HEAD_SIZE_MAX))
+    return event if isinstance(event, h11.Request) else None
 
 
-def _response(status: int, reason: str, body: bytes, *, send_body: bool = True) -> bytes:
-    head = (
-        f"HTTP/1.1 {status} {reason}\r\nContent-Type: {CONTENT_TYPE}\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+def _response(connection: h11.Connection, request: h11.Request | None, status: int, body: bytes) -> bytes:
+    headers = [("Content-Type", CONTENT_TYPE), ("Content-Length", str(len(body))), ("Connection", "close")]
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers.append(("Allow", "GET, HEAD"))
+    sent = b"" if request is not None and request.method == b"HEAD" else body
+    events = (
+        h11.Response(status_code=status, headers=headers, reason=HTTPStatus(status).phrase),
+        h11.Data(data=sent),
+        h11.EndOfMessage(),
     )
-    return head.encode("ascii") + (body if send_body else b"")
+    return b"".join(connection.send(event) or b"" for event in events)

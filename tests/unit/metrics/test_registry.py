@@ -1,9 +1,11 @@
 """What is counted is what is shown."""
 
+from contextlib import suppress
 from functools import partial
 
 import pytest
 import trio
+import trio.testing
 from prometheus_client.parser import text_string_to_metric_families
 
 from cluster.metrics.catalogue import PROBES, BrokerMetrics
@@ -117,13 +119,44 @@ def test_a_brokers_metrics_are_declared_and_shown() -> None:
     [
         (b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", 200),
         (b"HEAD /metrics?name=x HTTP/1.0\r\n\r\n", 200),
-        (b"GET /health HTTP/1.1\r\n\r\n", 503),
-        (b"GET /other HTTP/1.1\r\n\r\n", 404),
-        (b"POST /metrics HTTP/1.1\r\n\r\n", 405),
+        (b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n", 503),
+        (b"GET /other HTTP/1.1\r\nHost: x\r\n\r\n", 404),
+        (b"POST /metrics HTTP/1.1\r\nHost: x\r\n\r\n", 405),
         (b"\0\0\0\x05hello\r\n\r\n", 400),
+        (b"GET /metrics HTTP/1.1\r\n\r\n", 400),
+        (b"GET /metrics HTTP/1.1\r\nX: " + bytes(b"x" * 20_000), 431),
     ],
 )
-def test_the_endpoint_answers(head: bytes, status: int) -> None:
-    endpoint = MetricsEndpoint(Registry(), "127.0.0.1", 0, is_ready=lambda: False)
-    answer = trio.run(endpoint._respond, head)
+@pytest.mark.parametrize("piece", [1 << 20, 7])
+def test_the_endpoint_answers_and_closes(head: bytes, status: int, piece: int) -> None:
+    answer = answer_to(head, piece)
     assert answer.startswith(b"HTTP/1.1 %d " % status)
+    assert b"Connection: close\r\n" in answer
+    assert (b"Allow: GET, HEAD\r\n" in answer) is (status == 405)
+
+
+def test_a_head_request_gets_the_length_and_no_body() -> None:
+    got = answer_to(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n", ready=True)
+    asked = answer_to(b"HEAD /health HTTP/1.1\r\nHost: x\r\n\r\n", ready=True)
+    assert got == asked + b"ok\n"
+
+
+def test_a_peer_that_leaves_before_it_asks_gets_no_answer() -> None:
+    assert answer_to(b"") == b""
+
+
+def answer_to(head: bytes, piece: int = 1 << 20, *, ready: bool = False) -> bytes:
+    """Return all that the endpoint sends to a peer that sends a head in pieces and then nothing more."""
+
+    async def ask() -> bytes:
+        endpoint = MetricsEndpoint(Registry(), "127.0.0.1", 0, is_ready=lambda: ready)
+        ours, theirs = trio.testing.memory_stream_pair()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(endpoint._answer, theirs)
+            with suppress(trio.BrokenResourceError):  # the endpoint need not read on once it has refused
+                for start in range(0, len(head), piece):
+                    await ours.send_all(head[start : start + piece])
+                await ours.send_eof()
+            return b"".join([part async for part in ours])
+
+    return trio.run(ask)
