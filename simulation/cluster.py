@@ -20,33 +20,19 @@ from cluster.configuration.broker_config import BrokerConfig
 from cluster.environment.ports import Environment
 from cluster.network.broker_client import BrokerClient
 from simulation.cleaning_worker import InlineWorker
+from simulation.clock import SimulatedClock
 from simulation.disk import SimulatedCrash, SimulatedDisk
 from simulation.network import SimulatedNetwork
 from simulation.network_faults import NetworkFaults
 from simulation.zookeeper import FakeZooKeeper
 from simulation.zookeeper_ensemble import FakeEnsemble
-from wire.types import BrokerId, MonotonicSeconds, WallMs
+from wire.types import BrokerId
 
 PORT: Final = 9092
-WALL_START_MS: Final = 1_700_000_000_000
-"""The wall clock when the simulation begins; it runs with trio's clock."""
-
 LOOK_AGAIN_S: Final = 0.01
 """How often `SimulatedCluster.wait` looks, in simulated time."""
 
 _T = TypeVar("_T")
-
-
-class SimulatedClock:
-    """Both clocks of every simulated machine, on trio's own."""
-
-    def wall_ms(self) -> WallMs:
-        """Return milliseconds since 1970."""
-        return WallMs(WALL_START_MS + int(trio.current_time() * 1000))
-
-    def monotonic(self) -> MonotonicSeconds:
-        """Return seconds since the simulation began."""
-        return MonotonicSeconds(trio.current_time())
 
 
 class SimulatedSession(FakeZooKeeper):

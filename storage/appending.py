@@ -1,14 +1,13 @@
 """Appending to a log: a leader's records, which get their offsets here, and a follower's, which have them."""
 
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from storage.append_validation import PreparedBatch, prepare_batch
 from storage.batch_scan import check_checksum, header_at
 from storage.errors import (
     CorruptBatchError,
     RecordBatchTooLargeError,
-    RecordError,
     UnexpectedAppendOffsetError,
 )
 from storage.flushing import LogFlusher
@@ -23,8 +22,6 @@ from wire.records.batch import BatchHeader
 from wire.records.errors import CorruptRecordError
 from wire.types import NO_OFFSET, NO_TIMESTAMP, LeaderEpoch, Offset, WallMs
 
-_NO_ERRORS: Final[Sequence[RecordError]] = ()
-
 
 class AppendResult(NamedTuple):
     """What an append did.
@@ -36,7 +33,6 @@ class AppendResult(NamedTuple):
         log_append_time: the leader's clock if the topic stamps with it, else -1; of the first append for a
             duplicate.
         log_start_offset: the log's start.
-        record_errors: always empty; what is wrong with records is raised.
         duplicate: whether the batch had been appended before, and was not again.
         size: bytes appended.
     """
@@ -46,7 +42,6 @@ class AppendResult(NamedTuple):
     max_timestamp: WallMs
     log_append_time: WallMs
     log_start_offset: Offset
-    record_errors: Sequence[RecordError] = _NO_ERRORS
     duplicate: bool = False
     size: int = 0
 

@@ -32,7 +32,6 @@ from cluster.broker.management import management_methods
 from cluster.broker.registration import Registration
 from cluster.broker.state_change_publisher import StateChangePublisher
 from cluster.broker.state_changes import StateChanges
-from cluster.coordinator.offsets_log import CONSUMER_OFFSETS
 from cluster.environment.ports import Environment
 from cluster.journal.writer import StateJournal
 from cluster.metrics.catalogue import BrokerMetrics
@@ -43,6 +42,7 @@ from cluster.zookeeper.config_changes import ConfigChanges
 from storage.loading import LoadProgress
 from storage.meta_properties import read_meta_properties
 from storage.store import LogStore
+from wire.internal_topics import CONSUMER_OFFSETS
 from wire.types import BrokerId
 
 if TYPE_CHECKING:

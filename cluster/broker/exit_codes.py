@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 from cluster.configuration.errors import ConfigError
-from cluster.controller.controller import KraftControllerError
 from cluster.network.listener import ListenError
 from cluster.replication.periodic_tasks import AllDirectoriesFailedError
-from cluster.replication.roles.controller_requests import KraftControllerError as KraftOrderError
 from cluster.zookeeper.client import NoAuthError, ZooKeeperError
+from cluster.zookeeper.kraft import KraftControllerError
 from cluster.zookeeper.registration import BrokerIdTakenError
 from storage.errors import DirectoryLockedError, InconsistentDirectoryError, StorageError
 
@@ -79,7 +78,7 @@ def _reason(error: BaseException) -> BrokerStopError | None:
             code = ExitCode.DISK
         case BrokerIdTakenError():
             code = ExitCode.BROKER_ID_TAKEN
-        case KraftControllerError() | KraftOrderError():
+        case KraftControllerError():
             code = ExitCode.KRAFT
         case NoAuthError():
             code = ExitCode.ZOOKEEPER

@@ -37,6 +37,7 @@ from cluster.statemachines.leadership import PartitionAssignment
 from cluster.zookeeper.client import SessionEvent, SessionExpiredError, ZooKeeper
 from cluster.zookeeper.controller_store import ControllerStore
 from cluster.zookeeper.fence import ControllerMovedError
+from cluster.zookeeper.kraft import KraftControllerError
 from cluster.zookeeper.znodes import BrokerRegistration
 from timing.clock import Clock
 from wire.errors import ApiError, Error
@@ -51,10 +52,6 @@ FIRST_REBALANCE_S: Final = 5.0
 """How long after taking office leaders are rebalanced for the first time."""
 FENCE_POLL_S: Final = 0.05
 """How often we look whether the session is known to live again, while it is not."""
-
-
-class KraftControllerError(Exception):
-    """A KRaft controller has taken the cluster over: brokers with ZooKeeper have to stop."""
 
 
 class Controller:

@@ -20,12 +20,12 @@ from cluster.coordinator.group_coordinator import GroupCoordinator
 from cluster.coordinator.group_records import group_in
 from cluster.coordinator.group_snapshots import CHANGES_MIN, GroupSnapshots
 from cluster.coordinator.hosted_groups import HostedPartition
-from cluster.coordinator.offsets_log import CONSUMER_OFFSETS
 from cluster.coordinator.stored_partition import StoredPartition
 from cluster.statemachines.group import Group, GroupState
 from storage.errors import LogError
 from storage.log_read import read_range
 from wire.errors import ApiError, Error, RemoteProtocolError
+from wire.internal_topics import CONSUMER_OFFSETS
 from wire.types import LeaderEpoch, Offset, TopicPartition
 
 if TYPE_CHECKING:

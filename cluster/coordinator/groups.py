@@ -13,8 +13,9 @@ from cluster.coordinator.group_loader import GroupLoader
 from cluster.coordinator.group_settings import GroupSettings
 from cluster.coordinator.hosted_groups import HostedGroups
 from cluster.coordinator.offset_commits import OffsetCommits
-from cluster.coordinator.offsets_log import CONSUMER_OFFSETS, OffsetsLog
+from cluster.coordinator.offsets_log import OffsetsLog
 from cluster.statemachines.group import GroupState
+from wire.internal_topics import CONSUMER_OFFSETS
 from wire.records.compression import Compression
 from wire.types import TopicPartition
 

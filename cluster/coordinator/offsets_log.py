@@ -8,6 +8,7 @@ from cluster.replication.leader.appends import NO_TOKENS
 from cluster.replication.partition.partition import ACKS_ALL
 from storage.producer_state import AppendOrigin
 from wire.errors import Error
+from wire.internal_topics import CONSUMER_OFFSETS
 from wire.records.builder import build_batch
 from wire.records.compression import Compression
 from wire.types import (
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from cluster.replication.replicas import Replicas
     from storage.verification import VerificationToken
 
-CONSUMER_OFFSETS: Final = "__consumer_offsets"
 
 _FORGOTTEN_BATCH_MAX: Final = 256 * 1024
 """Bytes in a batch of ends: well below what any topic takes."""

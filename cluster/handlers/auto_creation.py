@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cluster.handlers.failures import EXPECTED_FAILURES, failure_of
-from cluster.handlers.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from wire.errors import Error
+from wire.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
 if TYPE_CHECKING:

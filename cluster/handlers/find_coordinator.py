@@ -12,9 +12,9 @@ for, have no coordinator: COORDINATOR_NOT_AVAILABLE, as on Kafka where they are 
 from typing import TYPE_CHECKING, Final
 
 from cluster.coordinator.java_hash import partition_for
-from cluster.handlers.internal_topics import CONSUMER_OFFSETS
 from wire.apis import ApiKey
 from wire.errors import ApiError, Error
+from wire.internal_topics import CONSUMER_OFFSETS
 from wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from wire.types import NO_BROKER
 

@@ -16,7 +16,6 @@ from cluster.handlers.authorization.cluster import cluster_bits
 from cluster.handlers.authorization.guards import operations_bits
 from cluster.handlers.authorization.metadata_topics import creatable_topics, seen_topics
 from cluster.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from cluster.handlers.internal_topics import INTERNAL_TOPICS
 from cluster.handlers.metadata_waits import once_told
 from cluster.handlers.topic_metadata import TopicMetadata, View
 from cluster.handlers.topic_names import is_valid_topic_name
@@ -24,6 +23,7 @@ from cluster.security.acl import ResourceType
 from wire.apis import ApiKey
 from wire.errors import Error
 from wire.frames import encode_response
+from wire.internal_topics import INTERNAL_TOPICS
 from wire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from cluster.handlers.internal_topics import INTERNAL_TOPICS
 from wire.errors import Error
+from wire.internal_topics import INTERNAL_TOPICS
 from wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 from wire.types import NO_LEADER, NO_TOPIC_ID
 

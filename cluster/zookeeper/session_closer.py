@@ -18,12 +18,13 @@ timeout. The module imports neither kazoo nor trio: the guardian must stay small
     int32)
 """
 
-import select
 import socket
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
+
+from timing.polling import pause_between_looks
 
 _CONNECT: Final = struct.Struct(">iqiqi")
 _CONNECTED: Final = struct.Struct(">iiq")
@@ -94,7 +95,7 @@ def close_session(key: SessionKey, monotonic: Callable[[], float]) -> bool:
             except (OSError, EOFError, struct.error):
                 continue
             return True
-        select.select([], [], [], _PAUSE_S)
+        pause_between_looks(_PAUSE_S)
     return False
 
 

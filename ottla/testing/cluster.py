@@ -8,7 +8,6 @@ Example:
 """
 
 import json
-import select
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -20,6 +19,7 @@ from typing import Any, Self
 from ottla.management_client import BrokerGoneError, ManagementClient, ManagementError
 from ottla.testing.ports import free_port_block
 from timing.clock import SystemClock
+from timing.polling import poll_until
 
 WAIT_TIMEOUT_S = 60.0
 _LOOK_AGAIN_S = 0.02
@@ -143,20 +143,22 @@ class Cluster:
     def wait(
         self, condition: Callable[[ClusterView], bool], timeout_s: float = WAIT_TIMEOUT_S
     ) -> ClusterView:
-        """Look at the cluster until a condition holds, and give what was seen.
+        """Look at the cluster until a condition holds, and return what was seen.
 
         Raises:
             ClusterError: it does not hold in time.
         """
-        clock = SystemClock()
-        deadline = clock.monotonic() + timeout_s
-        while True:
+        seen = self.view()
+
+        def look() -> ClusterView | None:
+            nonlocal seen
             seen = self.view()
-            if condition(seen):
-                return seen
-            if clock.monotonic() > deadline:
-                raise ClusterError(f"not within {timeout_s:g} s; the brokers say: {dict(seen.descriptions)}")
-            select.select([], [], [], _LOOK_AGAIN_S)
+            return seen if condition(seen) else None
+
+        found = poll_until(look, SystemClock(), timeout_s=timeout_s, interval_s=_LOOK_AGAIN_S)
+        if found is None:
+            raise ClusterError(f"not within {timeout_s:g} s; the brokers say: {dict(seen.descriptions)}")
+        return found
 
     def wait_in_sync(self, topic: str, partitions: int, replicas: int = 3) -> ClusterView:
         """Wait until every partition of a topic has all its replicas in sync."""

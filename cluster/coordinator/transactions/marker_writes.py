@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from cluster.coordinator.offset_commits import OffsetCommits
-from cluster.coordinator.offsets_log import CONSUMER_OFFSETS
 from cluster.replication.partition.partition import ACKS_ALL
 from storage.log import AppendOrigin
 from wire.errors import Error
+from wire.internal_topics import CONSUMER_OFFSETS
 from wire.records.end_transaction import build_end_transaction_marker
 from wire.types import ProducerEpoch, ProducerId, TopicPartition
 

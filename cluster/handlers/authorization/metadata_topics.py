@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from cluster.handlers.internal_topics import INTERNAL_TOPICS
 from cluster.security.acl import CLUSTER_NAME, Operation, ResourceType
 from wire.errors import Error
+from wire.internal_topics import INTERNAL_TOPICS
 from wire.messages.metadata import MetadataResponseTopic
 from wire.types import NO_TOPIC_ID
 

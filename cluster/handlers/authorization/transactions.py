@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Any, Final
 
 from cluster.handlers.authorization.guards import Guard, each_of, in_turn, on_cluster, required
-from cluster.handlers.internal_topics import INTERNAL_TOPICS
 from cluster.security.acl import CLUSTER_NAME, Operation, ResourceType
 from wire.errors import Error
+from wire.internal_topics import INTERNAL_TOPICS
 from wire.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,

@@ -18,6 +18,7 @@ from storage.errors import InvalidRecordError, LogError
 from storage.log import AppendOrigin
 from storage.verification import NO_TOKEN, VerificationToken
 from wire.errors import ApiError, Error
+from wire.internal_topics import INTERNAL_TOPICS
 from wire.types import NO_OFFSET, Offset, TopicPartition, WallMs
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 """What only coordinators write to."""
 _QUIET: Final = frozenset(
     {

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from cluster.replication.leader.appends import INTERNAL_TOPICS
 from cluster.replication.partition.partition import Partition
 from cluster.replication.roles.hosted_partitions import HostedPartitions
 from storage.errors import LogError
 from timing.timing_wheel import Timer, TimerEntry
 from wire.errors import ApiError, Error
+from wire.internal_topics import INTERNAL_TOPICS
 from wire.types import NO_OFFSET, Offset, TopicPartition
 
 HIGH_WATERMARK: Final = -1

@@ -26,6 +26,7 @@ from cluster.replication.partition.partition import Partition
 from cluster.replication.roles.controller_orders import RoleOrder, answer_to, orders_in, stops_in
 from cluster.replication.roles.hosted_partitions import HostedPartitions
 from cluster.replication.roles.replica_logs import ReplicaLogs
+from cluster.zookeeper.kraft import KraftControllerError
 from storage.errors import LogError, StorageError
 from wire.errors import Error
 from wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -60,10 +61,6 @@ Changed = Sequence[tuple[TopicPartition, LeaderEpoch]]
 OnLeadershipChange = Callable[[Changed, Changed], None]
 OnStopped = Callable[[Sequence[tuple[TopicPartition, LeaderEpoch | None]]], None]
 OnDeleted = Callable[[Sequence[TopicPartition]], None]
-
-
-class KraftControllerError(Exception):
-    """A KRaft controller orders us about: migrating to KRaft is not ours, and going on would harm the cluster."""
 
 
 @dataclass(slots=True, eq=False)

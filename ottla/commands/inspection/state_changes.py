@@ -7,7 +7,6 @@ clocks.
 import json
 import os
 import re
-import select
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ import click
 from ottla.commands.local.cluster_directory import ClusterDirectory
 from ottla.commands.terminal.choice import data_option
 from ottla.commands.terminal.failure import CommandError
+from timing.polling import pause_between_looks
 
 _LOOK_AGAIN_S: Final = 0.1
 _JOURNAL: Final = "state-changes.journal"
@@ -91,7 +91,7 @@ def command(
                 click.echo(json.dumps(event) if as_json else line_of(event))
             if not follow:
                 break
-            select.select([], [], [], _LOOK_AGAIN_S)
+            pause_between_looks(_LOOK_AGAIN_S)
     except KeyboardInterrupt:
         pass
     for reader in readers:

@@ -1,6 +1,5 @@
 """Whether brokers are well: what their management sockets say, and waiting for it."""
 
-import select
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from ottla.commands.terminal.failure import CommandError
 from ottla.management_client import BrokerGoneError, ManagementClient, ManagementError
 from ottla.processes import exit_poll
 from timing.clock import Clock
+from timing.polling import pause_between_looks
 
 HEALTHY_TIMEOUT_S: Final = 60.0
 _RETRY_MS: Final = 10
@@ -87,7 +87,7 @@ def wait_healthy(
             if clock.monotonic() > deadline:
                 late = ", ".join(f"{s.record.id} ({s.state})" for s in statuses if not _is_healthy(s, wanted))
                 raise CommandError(f"not healthy after {timeout_s:g} s: broker {late}; see their broker.log")
-            select.select([], [], [], _RETRY_MS / 1000)
+            pause_between_looks(_RETRY_MS / 1000)
 
 
 def _is_healthy(status: BrokerStatus, wanted: frozenset[int]) -> bool:

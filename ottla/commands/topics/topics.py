@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ottla.commands.terminal.failure import CommandError, failing_on
+from wire.internal_topics import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from ottla.admin import Admin
 
 _ACTIONS: Final = ("create", "list", "describe", "alter", "delete")
-_INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
 # Which actions each option goes with, as kafka-topics has it; the others go with any.
 _GOES_WITH: Final[Mapping[str, tuple[str, ...]]] = {
@@ -208,7 +208,7 @@ async def _alter(admin: "Admin", options: Mapping[str, Any]) -> None:
 async def _delete(admin: "Admin", options: Mapping[str, Any]) -> None:
     names = await _matching(admin, options, internal=True)
     _require(names, options, f"there is no topic {options['topic']!r}")
-    internal = sorted(_INTERNAL.intersection(names))
+    internal = sorted(INTERNAL_TOPICS.intersection(names))
     if internal:
         raise CommandError(f"{', '.join(internal)}: the cluster's own topics cannot be deleted")
     if names:

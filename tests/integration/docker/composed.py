@@ -2,12 +2,10 @@
 
 import io
 import json
-import select
 import shutil
 import subprocess
 import sys
 import tarfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +17,8 @@ from docker.errors import DockerException, ImageNotFound
 from testcontainers.compose import DockerCompose
 
 from ottla.testing.ports import free_port_block
+from timing.clock import SystemClock
+from timing.polling import poll_until
 
 ROOT = Path(__file__).parents[3]
 BROKERS = (1, 2, 3)
@@ -33,10 +33,8 @@ _LOOK_AGAIN_S = 0.1
 
 def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = WAIT_TIMEOUT_S) -> None:
     """Look until a condition holds, and fail saying what did not come about."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {what}"
-        select.select([], [], [], _LOOK_AGAIN_S)
+    found = poll_until(condition, SystemClock(), timeout_s=timeout_s, interval_s=_LOOK_AGAIN_S)
+    assert found, f"not within {timeout_s:g} s: {what}"
 
 
 class ComposedCluster:

@@ -1,6 +1,5 @@
 """An ensemble of three ZooKeeper servers, each on a host of its own, for a test to kill and to start again."""
 
-import select
 import signal
 import socket
 import subprocess
@@ -10,6 +9,7 @@ from pathlib import Path
 from ottla.zookeeper_server import MAIN_CLASS, find_jars, serves_sessions
 from pipeline.java_runtime import find_java
 from tests.integration.faults.network import Network
+from timing.polling import pause_between_looks
 
 PORT = 2181
 SERVERS = (1, 2, 3)
@@ -61,7 +61,7 @@ class Ensemble:
         for number in numbers:
             while not serves_sessions(self._network.address(f"zk{number}"), PORT):
                 assert time.monotonic() < deadline, f"ZooKeeper {number} does not serve"
-                select.select([], [], [], 0.05)
+                pause_between_looks(0.05)
 
     def kill(self, *numbers: int) -> None:
         """End servers with SIGKILL."""

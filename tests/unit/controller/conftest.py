@@ -13,6 +13,7 @@ from cluster.statemachines.leadership import PartitionAssignment, PartitionLeade
 from cluster.zookeeper.broker_store import BrokerStore
 from cluster.zookeeper.controller_store import ControllerStore
 from cluster.zookeeper.znodes import BrokerRegistration, RegisteredEndpoint, TopicAssignment
+from simulation.clock import SimulatedClock
 from simulation.zookeeper import FakeEnsemble, FakeZooKeeper
 from wire.errors import Error
 from wire.messages.leader_and_isr import (
@@ -28,10 +29,8 @@ from wire.types import (
     NO_BROKER_EPOCH,
     BrokerEpoch,
     BrokerId,
-    MonotonicSeconds,
     TopicId,
     TopicPartition,
-    WallMs,
 )
 
 
@@ -54,14 +53,6 @@ class Settings:
     inter_broker_protocol_version: str = "3.9"
     num_partitions: int = 1
     default_replication_factor: int = 1
-
-
-class TrioClock:
-    def wall_ms(self) -> WallMs:
-        return WallMs(1_700_000_000_000)
-
-    def monotonic(self) -> MonotonicSeconds:
-        return MonotonicSeconds(trio.current_time())
 
 
 @dataclass
@@ -160,7 +151,7 @@ class Cluster:
         self.store = BrokerStore(self.operator)
 
     def _session(self) -> FakeZooKeeper:
-        zookeeper = FakeZooKeeper(self.ensemble, monotonic=TrioClock().monotonic)
+        zookeeper = FakeZooKeeper(self.ensemble, monotonic=SimulatedClock().monotonic)
         zookeeper.connect()
         return zookeeper
 
@@ -196,7 +187,7 @@ class Cluster:
             ControllerStore(zookeeper, BrokerId(broker_id)),
             lambda registration: FakeChannel(self.brokers[registration.broker_id]),
             self.settings,
-            TrioClock(),
+            SimulatedClock(),
             **observers,
         )
         self.controllers[broker_id] = controller

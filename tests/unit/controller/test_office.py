@@ -7,12 +7,12 @@ import pytest
 import trio
 
 from cluster.controller import channels
-from cluster.controller.controller import KraftControllerError
 from cluster.controller.gauges import add_gauges
 from cluster.controller.state_changes import StateChange
 from cluster.metrics.catalogue import BrokerMetrics
 from cluster.zookeeper.client import SetData
 from cluster.zookeeper.controller_store import ControllerStore
+from cluster.zookeeper.kraft import KraftControllerError
 from cluster.zookeeper.znodes import ControllerZnode
 from wire.errors import ApiError, Error
 from wire.messages.update_metadata import UpdateMetadataRequest

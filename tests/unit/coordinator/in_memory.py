@@ -14,10 +14,11 @@ from cluster.coordinator.group_settings import GroupSettings
 from cluster.coordinator.hosted_groups import HostedGroup, HostedGroups, HostedPartition
 from cluster.coordinator.offset_bytes import CommittedOffset
 from cluster.coordinator.offset_commits import OffsetCommits
-from cluster.coordinator.offsets_log import CONSUMER_OFFSETS, OffsetsLog, Writer
+from cluster.coordinator.offsets_log import OffsetsLog, Writer
 from cluster.replication.leader.delayed_produce import ProduceResult
 from cluster.statemachines.group_effects import JoinAnswer, SyncAnswer
 from cluster.statemachines.group_join import Join
+from simulation.clock import SimulatedClock
 from storage.disk import RealDisk
 from storage.errors import LogError
 from storage.log import Log
@@ -25,6 +26,7 @@ from storage.log_config import LogConfig
 from storage.store import LogStore
 from timing.timing_wheel import Timer
 from wire.errors import ApiError, Error
+from wire.internal_topics import CONSUMER_OFFSETS
 from wire.records.end_transaction import build_end_transaction_marker
 from wire.types import (
     Generation,
@@ -38,16 +40,6 @@ from wire.types import (
 
 PARTITION = TopicPartition(CONSUMER_OFFSETS, 0)
 NOON = 1_700_000_000_000
-
-
-class LoopClock:
-    """Wall time that goes with trio's clock."""
-
-    def wall_ms(self) -> WallMs:
-        return WallMs(NOON + int(trio.current_time() * 1000))
-
-    def monotonic(self) -> MonotonicSeconds:
-        return MonotonicSeconds(trio.current_time())
 
 
 class HeldLog:
@@ -96,7 +88,7 @@ class Shell:
         self.leads = True
         self.log = log
         self.timer = Timer()
-        self.clock = LoopClock()
+        self.clock = SimulatedClock()
         self.ids = 0
         self.hosted = HostedGroups(lambda: 1, lambda number: self.leads)
         self.coordinator = GroupCoordinator(

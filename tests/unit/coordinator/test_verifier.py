@@ -11,7 +11,8 @@ from cluster.coordinator.transactions.verifier import Verifier
 from cluster.metrics.catalogue import BrokerMetrics
 from cluster.network.broker_client import ConnectionFailedError
 from cluster.replication.leader.verified_appends import Question
-from tests.unit.coordinator.in_memory import LoopClock, run
+from simulation.clock import SimulatedClock
+from tests.unit.coordinator.in_memory import run
 from wire.apis import ApiKey
 from wire.errors import Error
 from wire.messages.add_partitions_to_txn import (
@@ -110,7 +111,7 @@ class Asking:
             lambda question: dict.fromkeys(question.partitions, Error.TRANSACTION_ABORTABLE),
             lambda broker_id: PeerChannel(self.peer.find, self.peer.connect),
             nursery,
-            LoopClock(),
+            SimulatedClock(),
             self.metrics,
         )
         self.answers: list[dict] = []

@@ -11,28 +11,19 @@ import trio.testing
 from cluster.configuration.broker_config import BrokerConfig
 from cluster.replication.compaction import Compaction, cleaner_settings
 from simulation.cleaning_worker import InlineWorker
+from simulation.clock import SimulatedClock
 from simulation.disk import SimulatedDisk
 from storage.compaction.cleaner import FAILURES_MAX
 from storage.compaction.job import CleaningJob, CleaningResult, OnGroup, WorkerFailedError
 from storage.log import Log
 from storage.log_config import LogConfig
 from tests.unit.storage.samples import PARTITION, append, batch, open_store, simulated, values
-from wire.types import MonotonicSeconds, Offset, WallMs
+from wire.types import Offset
 
 SETTINGS = LogConfig(segment_bytes=400, cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.1)
 
 
 DIES_AT_LAST = WorkerFailedError("killed when all but its result was done")
-
-
-class TrioClock:
-    """Both clocks by trio's, which a test moves."""
-
-    def wall_ms(self) -> WallMs:
-        return WallMs(1_700_000_000_000 + int(trio.current_time() * 1000))
-
-    def monotonic(self) -> MonotonicSeconds:
-        return MonotonicSeconds(trio.current_time())
 
 
 class Worker(InlineWorker):
@@ -64,7 +55,7 @@ class Bench:
 
     def __init__(self, logs: int, **settings: str) -> None:
         self.disk: SimulatedDisk = simulated()
-        self.clock = TrioClock()
+        self.clock = SimulatedClock()
         self.store = open_store(self.disk, self.clock, SETTINGS)  # type: ignore[arg-type]
         given = {"broker.id": "1", "zookeeper.connect": "z:2181", "log.dirs": "/data"}
         self.config = BrokerConfig(given | {name.replace("_", "."): text for name, text in settings.items()})

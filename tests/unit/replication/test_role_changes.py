@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from cluster.replication.periodic_tasks import AllDirectoriesFailedError
-from cluster.replication.roles.controller_requests import KraftControllerError
+from cluster.zookeeper.kraft import KraftControllerError
 from storage.log_config import LogConfig
 from storage.store import LogStore
 from tests.unit.replication.in_memory import (

@@ -76,9 +76,8 @@ def test_a_leader_gives_offsets_and_epoch_in_place() -> None:
         -1,
         NOW,
     )
-    assert (result.log_start_offset, result.record_errors, result.duplicate, result.size) == (
+    assert (result.log_start_offset, result.duplicate, result.size) == (
         0,
-        (),
         False,
         len(sent),
     )
