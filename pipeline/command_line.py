@@ -1,56 +1,76 @@
 """``ottla pipeline <job> ...``: reads the options of Spark and of the job, and submits it."""
 
-import argparse
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from pipeline.job import JOBS, load_job
-from pipeline.options import add_options, arguments_of, config_from
+import click
+
+from pipeline.click_options import SectionedCommand, config_from
+from pipeline.job import JOBS, Job, load_job
+from pipeline.options import arguments_of
 from pipeline.report import as_text
 from pipeline.spark_submit import SparkOptions, run_submitted
 
-DEMO_LINE: Final = "Three brokers, a year of flights, every job."
+_LINES: Final = {**JOBS, "demo": "Three brokers, a year of flights, every job."}
 
 MakeCluster = Callable[[Path], AbstractContextManager[str]]
 
 
-def run_command(arguments: Sequence[str], make_cluster: MakeCluster) -> int:
-    """Run the command line of a job.
+class JobCommands(click.Group):
+    """One command for each job; a job's module is imported when its command is called.
+
+    A command exits with the job's code; it raises `JobError` if the job cannot be submitted or ends without a reason.
 
     Args:
-        arguments: The job's name, then its options.
-        make_cluster: Starts a cluster in a directory, gives its bootstrap servers, and stops it: for the demo.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        JobError: it cannot be submitted, or ended without saying why.
-        SystemExit: the options are wrong, or help was asked for.
+        make_cluster: Starts a cluster in a directory, yields its bootstrap servers, and stops it: for the demo.
     """
-    parser = argparse.ArgumentParser(prog="ottla pipeline", allow_abbrev=False)
-    commands = parser.add_subparsers(dest="job", metavar="JOB", required=True)
-    for name, line in {**JOBS, "demo": DEMO_LINE}.items():
-        command = commands.add_parser(name, help=line, description=line, allow_abbrev=False)
-        if name in arguments[:1]:
-            job = load_job(name)
-            add_options(command.add_argument_group("the job"), job.config)
-            add_options(command.add_argument_group("Spark"), SparkOptions)
-            command.add_argument("--json", action="store_true", help="print the messages as JSON, one a line")
-    values = parser.parse_args(arguments)
-    job = load_job(values.job)
+
+    def __init__(self, name: str, text: str, make_cluster: MakeCluster) -> None:
+        super().__init__(name, help=text)
+        self._make_cluster = make_cluster
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return the names of the jobs."""
+        return list(_LINES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Return the command of a job, None if there is none."""
+        if cmd_name not in _LINES:
+            return None
+        job = load_job(cmd_name)
+        return SectionedCommand(
+            cmd_name,
+            {"The job": job.config, "Spark": SparkOptions},
+            [
+                click.Option(
+                    ["--json", "as_json"], is_flag=True, help="Print the messages as JSON, one a line."
+                )
+            ],
+            help=_LINES[cmd_name],
+            callback=partial(_run, job, self._make_cluster),
+        )
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the jobs without importing them."""
+        with formatter.section("Jobs"):
+            formatter.write_dl(list(_LINES.items()))
+
+
+def _run(job: Job, make_cluster: MakeCluster, *, as_json: bool, **values: Any) -> None:
     config = config_from(job.config, values)
     options = config_from(SparkOptions, values)
-    show = show_json if values.json else show_text
+    show = show_json if as_json else show_text
     with ExitStack() as stack:
-        if values.job == "demo":
+        if job.name == "demo":
             config = _prepare_demo(config, stack, make_cluster)
-        return run_submitted(job.name, arguments_of(config), options, job.bundles(config), show)
+        code = run_submitted(job.name, arguments_of(config), options, job.bundles(config), show)
+    click.get_current_context().exit(code)
 
 
 def _prepare_demo(config: Any, stack: ExitStack, make_cluster: MakeCluster) -> Any:

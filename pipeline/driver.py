@@ -1,13 +1,14 @@
 """A job's process: reads the command line, opens Spark, runs the job, and ends in one line and an exit code."""
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
 
+import click
+
+from pipeline.click_options import config_from, options_of
 from pipeline.failure import JobError, explain
 from pipeline.job import Job, load_job
-from pipeline.options import add_options, config_from
 from pipeline.report import Stop, open_report
 
 
@@ -19,16 +20,21 @@ def run_job(name: str, arguments: Sequence[str] | None = None) -> int:
         arguments: Its command line; the process's by default.
 
     Returns:
-        The exit code: 0 for done or stopped by request, 1 for a failure that was reported.
+        The exit code: 0 for done or stopped by request, 1 for a failure that was reported, 2 for wrong options.
     """
     job = load_job(name)
-    parser = argparse.ArgumentParser(prog=name, allow_abbrev=False)
-    add_options(parser, job.config)
-    values = parser.parse_args(arguments)
+    command = click.Command(name, params=[*options_of(job.config)])
+    try:
+        context = command.make_context(name, list(sys.argv[1:] if arguments is None else arguments))
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.exceptions.Exit as asked:
+        return asked.exit_code
     stop = Stop()
     report = open_report(stop)
     try:
-        config = config_from(job.config, values)
+        config = config_from(job.config, context.params)
         job.check(config)
         result = _run(job, config, report, stop)
     except KeyboardInterrupt:

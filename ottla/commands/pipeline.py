@@ -5,26 +5,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ottla.commands.terminal.failure import CommandError, failing_on
-
-
-@click.command(
-    "pipeline",
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-@click.pass_context
-def command(context: click.Context, arguments: tuple[str, ...]) -> None:
-    """Move topics into tables and tables into topics with Spark, and check them."""
-    from pipeline.command_line import run_command
-    from pipeline.failure import JobError
-
-    with failing_on(JobError):
-        context.exit(run_command(arguments or ("--help",), demo_cluster))
+from pipeline.command_line import JobCommands
+from pipeline.failure import JobError
 
 
 @contextmanager
@@ -49,3 +36,14 @@ def _ottla(*arguments: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, start_new_session=True)
     if done.returncode != 0:
         raise CommandError(done.stderr.strip().removeprefix("Error: ") or f"ottla {arguments[0]} failed")
+
+
+class _PipelineCommands(JobCommands):
+    def invoke(self, ctx: click.Context) -> Any:
+        with failing_on(JobError):
+            return super().invoke(ctx)
+
+
+command = _PipelineCommands(
+    "pipeline", "Move topics into tables and tables into topics with Spark, and check them.", demo_cluster
+)

@@ -1,15 +1,18 @@
 """A job's command line, read off its configuration."""
 
-import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import click
 import pytest
+from click.testing import CliRunner
 
-from pipeline.command_line import run_command
+from pipeline.click_options import config_from, options_of
+from pipeline.command_line import JobCommands
+from pipeline.driver import run_job
 from pipeline.failure import JobError
 from pipeline.job import JOBS, load_job
-from pipeline.options import about, add_options, arguments_of, config_from
+from pipeline.options import about, arguments_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,10 +27,10 @@ class Config:
 
 
 def parse(*arguments: str) -> Config:
-    parser = argparse.ArgumentParser()
-    add_options(parser, Config)
-    parser.format_help()
-    return config_from(Config, parser.parse_args(arguments))
+    command = click.Command("job", params=[*options_of(Config)])
+    context = command.make_context("job", list(arguments))
+    command.get_help(context)
+    return config_from(Config, context.params)
 
 
 def test_defaults_and_values() -> None:
@@ -42,17 +45,54 @@ def test_a_configuration_says_its_command_line() -> None:
 
 
 def test_what_is_no_pair_is_refused_by_name() -> None:
-    with pytest.raises(JobError, match="--setting 'oops' is not KEY=VALUE"):
+    with pytest.raises(click.BadParameter, match="'oops' is not KEY=VALUE") as refused:
         parse("--name", "n", "--setting", "oops")
+    assert "'--setting'" in refused.value.format_message()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ((), click.MissingParameter),
+        (("--name", "n", "--rate", "x"), click.BadParameter),
+        (("--name", "n", "--kind", "c"), click.BadParameter),
+        (("--name", "n", "--setti", "k=v"), click.NoSuchOption),
+        (("--name", "n", "more"), click.UsageError),
+    ],
+)
+def test_wrong_options_are_refused(arguments, error) -> None:
+    with pytest.raises(error):
+        parse(*arguments)
+
+
+COMMANDS = JobCommands("pipeline", "Jobs.", lambda _path: pytest.fail("no cluster is needed for help"))
 
 
 @pytest.mark.parametrize("name", [*JOBS, "demo"])
-def test_every_job_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_job_has_help(name: str) -> None:
     assert load_job(name).name == name
-    with pytest.raises(SystemExit) as ended:
-        run_command([name, "--help"], lambda _path: pytest.fail("no cluster is needed for help"))
-    assert ended.value.code == 0
-    assert "--bootstrap-server" in capsys.readouterr().out
+    shown = CliRunner().invoke(COMMANDS, [name, "--help"])
+    assert shown.exit_code == 0, shown.output
+    assert [each for each in ("The job:", "Spark:", "Options:") if each not in shown.output] == []
+    assert (
+        shown.output.index("--bootstrap-server")
+        < shown.output.index("--master")
+        < shown.output.index("--json")
+    )
+
+
+def test_the_jobs_are_listed() -> None:
+    shown = CliRunner().invoke(COMMANDS, ["--help"])
+    assert [name for name in (*JOBS, "demo") if f"  {name} " not in shown.output] == []
+    assert CliRunner().invoke(COMMANDS, ["dance"]).exit_code == 2
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(("--help",), 0), (("--no-such",), 2), ((), 2)])
+def test_a_jobs_own_process_has_the_same_options(arguments, code, capsys) -> None:
+    assert run_job("ingest", arguments) == code
+    said = capsys.readouterr()
+    assert "--bootstrap-server" in said.out or code == 2
+    assert ("Error: " in said.err) is (code == 2)
 
 
 def test_an_unknown_job_is_refused() -> None:
