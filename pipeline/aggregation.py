@@ -40,7 +40,7 @@ class Aggregation:
         self._root = config.checkpoint.rstrip("/")
 
     def run(self) -> dict[str, Any]:
-        """Aggregate until the end, or until asked to stop, and give the figures."""
+        """Aggregate until the end, or until asked to stop, and return the figures."""
         config, spec = self._config, self._spec
         self._require_same_spec()
         watch = TopicWatch(

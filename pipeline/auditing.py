@@ -28,7 +28,7 @@ class Audit:
         self._report = report
 
     def run(self) -> dict[str, Any]:
-        """Check, tell, and give the report."""
+        """Check the topic, send the findings, and return them."""
         config = self._config
         result: dict[str, Any] = {"topic": config.topic, "sides": {}}
         held: list[DataFrame] = []

@@ -91,7 +91,7 @@ class _ParquetMerge:
         return f"{self._table}/{SINK_LOG}/{max(numbers)}.compact" if numbers else None
 
     def _merge(self, number: int, group: Sequence[Entry]) -> Entry:
-        """Write one file out of several, beside them, and give its entry."""
+        """Write one file out of several, beside them, and return its entry."""
         scratch = f"{self._table}/{_SCRATCH}/{number}"
         rows = self._spark.read.option("mergeSchema", "true").parquet(
             *(str(entry["path"]) for entry in group)

@@ -66,7 +66,7 @@ class Demonstration:
         self._stop = stop
 
     def run(self) -> dict[str, Any]:
-        """Run everything, and give the figures."""
+        """Run everything, and return the figures."""
         figures: dict[str, Any] = {}
         write_flights(self._output, PARTS)
         for name, step in (
@@ -222,7 +222,7 @@ def require_new_topics(bootstrap_server: str) -> None:
 
 
 def clear_output(output: Path) -> None:
-    """Make the demo's folder anew; one that is somebody else's is left alone.
+    """Recreate the demo's folder; refuse to touch one that the demo did not create.
 
     Raises:
         JobError: it holds other files, or cannot be written.

@@ -1,7 +1,7 @@
 """How a job fails: one line that says what is wrong and what to do.
 
 Spark wraps a cause in several exceptions of Java and of Python, each with a trace. `explain` finds the innermost
-one that a user can act on. What it does not know it gives as the first line that says something.
+one that a user can act on. For an unknown failure it returns the first line with content.
 """
 
 import re
@@ -9,7 +9,7 @@ from typing import Final
 
 
 class JobError(Exception):
-    """A job cannot do what it was asked; the text is one line for whoever started it."""
+    """A job cannot do what it was asked to; the text is one line for the user."""
 
 
 # (what is found anywhere in the chain of causes, what it means). The first that fits is taken.

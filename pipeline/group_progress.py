@@ -105,9 +105,9 @@ def group_progress_listener(
 def following_groups(
     spark: "SparkSession", access: KafkaAccess, groups: Mapping[str, str], report: Report
 ) -> Iterator[dict[str, GroupCommitter]]:
-    """Commit the progress of queries for as long as the block runs, and give the committers by query.
+    """Commit the progress of queries for as long as the block runs, and return the committers by query.
 
-    Spark tells listeners of the last batch late: offer a query's last progress before the block ends.
+    Spark notifies listeners of the last batch late: offer a query's last progress before the block ends.
     """
     committers = {query: GroupCommitter(access, group, report) for query, group in groups.items()}
     if not committers:

@@ -46,7 +46,7 @@ class Ingestion:
         self._root = config.checkpoint_path.rstrip("/")
 
     def run(self) -> dict[str, Any]:
-        """Ingest until the end, or until asked to stop, and give the figures."""
+        """Ingest until the end, or until asked to stop, and return the figures."""
         config = self._config
         is_new = not self._files.exists(f"{self._root}/table/metadata")
         require_fresh_or_same(self._files, config.table, config.table_format, checkpoint_is_new=is_new)
@@ -172,7 +172,7 @@ class Ingestion:
             rows = rows.withColumn(
                 "event_time", F.expr(f"try_cast(({self._config.event_time}) as timestamp)")
             )
-            timeless = F.lit(f"no event time: {self._config.event_time} gives none")
+            timeless = F.lit(f"no event time: {self._config.event_time} yields none")
             absent = F.col("reason").isNull() & F.col("event_time").isNull()
             rows = rows.withColumn("reason", F.when(absent, timeless).otherwise(F.col("reason")))
         # A filter after it is not pushed below an observation, where it would parse each value several times.

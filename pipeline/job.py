@@ -28,9 +28,9 @@ class Job:
         name: Its command.
         config: The dataclass of its options.
         bundles: Which jars a configuration needs.
-        check: Raises JobError where a configuration cannot work; before Spark is started, so that it is quick.
-        settings: Spark settings that a configuration needs from the start; others' go before them.
-        run: Does it, and gives the figures of its end.
+        check: Raises JobError if a configuration cannot work; called before Spark starts, so that it is quick.
+        settings: Spark settings that a configuration needs from the start; the user's take precedence.
+        run: Runs it, and returns its final figures.
     """
 
     name: str

@@ -72,7 +72,7 @@ class JobFiles:
             self._system(path).delete(self._path(path), True)
 
     def move(self, source: str, target: str) -> tuple[int, int]:
-        """Move a file within its file system, and give its size in bytes and its modification time in ms."""
+        """Move a file within its file system, and return its size in bytes and its modification time in ms."""
         with _Explained(target):
             system = self._system(source)
             system.rename(self._path(source), self._path(target))

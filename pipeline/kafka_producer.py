@@ -34,7 +34,7 @@ def _send_batches(batches: Iterable["pa.RecordBatch"], topic: str, settings: Map
 
     failures: list[str] = []
 
-    def told(error: Any, _message: Any) -> None:
+    def on_delivery(error: Any, _message: Any) -> None:
         if error is not None:
             failures.append(error.str())
 
@@ -49,7 +49,7 @@ def _send_batches(batches: Iterable["pa.RecordBatch"], topic: str, settings: Map
                 arguments["headers"] = [(header["key"], header["value"]) for header in row["headers"]]
             while True:
                 try:
-                    producer.produce(topic, row["value"], on_delivery=told, **arguments)
+                    producer.produce(topic, row["value"], on_delivery=on_delivery, **arguments)
                     break
                 except BufferError:
                     producer.poll(0.1)

@@ -1,7 +1,7 @@
 """Records to columns: JSON, CSV and Avro, and why a record does not fit.
 
 A record fits if its value parses, every field of the schema takes its value, and no field that the schema calls
-NOT NULL is absent. Whatever does not fit is told apart here, never dropped.
+NOT NULL is absent. A value that does not fit is marked as such here, and never dropped.
 """
 
 from dataclasses import dataclass, field

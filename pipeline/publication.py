@@ -27,7 +27,7 @@ class Publication:
         self._root = config.checkpoint.rstrip("/")
 
     def run(self) -> dict[str, Any]:
-        """Publish until the end, or until asked to stop, and give the figures."""
+        """Publish until the end, or until asked to stop, and return the figures."""
         from pyspark.sql import functions as F
 
         config = self._config

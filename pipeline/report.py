@@ -1,4 +1,4 @@
-"""What a job tells whoever started it, and how it is told to stop.
+"""The messages of a job to the process that started it, and the request to stop in the other direction.
 
 Started by ``ottla pipeline``, a job finds the path of a Unix socket in its environment: it sends its messages there, a
 JSON object a line, and a line that comes back, or the end of the connection, asks it to stop: a launcher that dies
@@ -27,7 +27,7 @@ class Stop:
 
     @property
     def requested(self) -> bool:
-        """Whether somebody asked."""
+        """Whether a stop has been requested."""
         return self._event.is_set()
 
     def request(self) -> None:

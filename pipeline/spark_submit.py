@@ -205,7 +205,7 @@ class RunningJob:
         return self._process.poll() is None
 
     def ask_to_stop(self) -> None:
-        """Ask the job to stop where nothing is lost; one that has not started yet is ended."""
+        """Ask the job to stop at a point where nothing is lost; end it if it has not started yet."""
         self._stop_asked = True
         if self._reader is None:
             self._signal(signal.SIGTERM)
@@ -218,10 +218,10 @@ class RunningJob:
         self._process.wait()
 
     def follow(self, show: Show) -> int:
-        """Return every message of the job to ``show`` until it ends, and give its exit code.
+        """Pass every message of the job to ``show`` until it ends, and return its exit code.
 
         Raises:
-            JobError: it ended without a word of its own; the text names the log.
+            JobError: it ended without a message; the text names the log.
         """
         failed = False
 
@@ -241,7 +241,7 @@ class RunningJob:
         if self._stop_asked:
             return 0 if self._reader is not None and code == 0 else 130
         if code != 0 and not failed:
-            raise JobError(f"{self._last_words()} (all that Spark printed: {self.log})")
+            raise JobError(f"{self._likely_error()} (all that Spark printed: {self.log})")
         return code
 
     def _look(self, selector: selectors.BaseSelector, show: Show) -> None:
@@ -260,7 +260,7 @@ class RunningJob:
         except ProcessLookupError:
             pass  # it ended by itself
 
-    def _last_words(self) -> str:
+    def _likely_error(self) -> str:
         """Return the line of Spark's output that most likely says what went wrong."""
         try:
             lines = self.log.read_text(errors="replace").splitlines()

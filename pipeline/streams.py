@@ -48,7 +48,7 @@ class Follower:
     def follow(
         self, queries: Mapping[str, "StreamingQuery"], until: Callable[[], bool] = lambda: False
     ) -> dict[str, StreamTotals]:
-        """Wait for the end of all queries, and give what each did.
+        """Wait for the end of all queries, and return what each did.
 
         Args:
             queries: By the name that people see.

@@ -1,7 +1,7 @@
 """Noticing that a topic was deleted and made again under a checkpoint.
 
 The connector compares offsets: a new topic that has grown past the old offsets is read on as if nothing had happened,
-and its first records are lost without a word. So the ids of the topics are kept beside the checkpoint, and compared
+and its first records are lost silently. So the ids of the topics are kept beside the checkpoint, and compared
 when a job starts and every few seconds while it runs.
 """
 

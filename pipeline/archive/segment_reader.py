@@ -57,7 +57,7 @@ def read_segment(
     Args:
         segment: Which one. What a broker appends while it is read is not seen.
         drop_aborted: Leave out the records of aborted transactions.
-        with_control: Give the markers of transactions too.
+        with_control: Return the markers of transactions too.
 
     Raises:
         CorruptRecordError: a batch is damaged; the text names file and position.

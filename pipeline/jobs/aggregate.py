@@ -33,7 +33,7 @@ class AggregateConfig(ClusterOptions):
     state_partitions: int = field(
         default=4, metadata=about("Into how many parts keys are spread; stays with the checkpoint.")
     )
-    offsets_per_batch: int | None = field(default=None, metadata=about("At most so many records a batch."))
+    offsets_per_batch: int | None = field(default=None, metadata=about("The most records in one batch."))
     trigger_s: float = field(default=10.0, metadata=about("Seconds between the starts of batches."))
     once: bool = field(default=False, metadata=about("Read what is there now, and end."))
     fail_on_data_loss: bool = field(

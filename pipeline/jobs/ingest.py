@@ -76,7 +76,7 @@ class IngestConfig(ClusterOptions):
         default="earliest",
         metadata=about("Where a new checkpoint starts: earliest, latest or the connector's JSON."),
     )
-    offsets_per_batch: int | None = field(default=None, metadata=about("At most so many records a batch."))
+    offsets_per_batch: int | None = field(default=None, metadata=about("The most records in one batch."))
     trigger_s: float = field(default=10.0, metadata=about("Seconds between the starts of batches."))
     once: bool = field(default=False, metadata=about("Read what is there now, and end."))
     fail_on_data_loss: bool = field(

@@ -60,7 +60,7 @@ class PublishConfig(ClusterOptions):
         default=None, metadata=about("An SQL expression for the record's timestamp; the time of sending by default.")
     )  # fmt: skip
     checkpoint: str = field(metadata=about("Where the progress is kept.", metavar="PATH"))
-    files_per_batch: int = field(default=1000, metadata=about("At most so many new files a batch."))
+    files_per_batch: int = field(default=1000, metadata=about("The most new files in one batch."))
     trigger_s: float = field(default=10.0, metadata=about("Seconds between looks for new files."))
     once: bool = field(default=True, metadata=about("Publish what is there now, and end."))
 
