@@ -79,7 +79,7 @@ class Connection:
         return version
 
     async def request(self, message: Request, timeout_s: float) -> Any:
-        """Send a request in the newest version both sides know, and give the decoded response.
+        """Send a request in the newest version both sides know, and return the decoded response.
 
         Cancelled or timed out while waiting, it closes the connection: the answer would otherwise be taken
         for the next one's. Whether the request was carried out is then unknown.

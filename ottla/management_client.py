@@ -60,7 +60,7 @@ class ManagementClient:
         self._socket.close()
 
     def call(self, method: str, **params: object) -> Any:
-        """Ask, and give the answer.
+        """Send a request, and return the answer.
 
         Raises:
             ManagementError: the broker says why not.
@@ -73,7 +73,7 @@ class ManagementClient:
                 return message["result"]
 
     def stream(self, method: str, **params: object) -> Iterator[Any]:
-        """Ask for a stream, and give its events as they come.
+        """Request a stream, and yield its events as they arrive.
 
         Raises:
             ManagementError: the broker says why not.

@@ -157,7 +157,7 @@ class GroupsAdmin(Router):
     async def commit_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, CommittedPosition]
     ) -> dict[TopicPartition, Error]:
-        """Set offsets of a group that has no members, and give what became of each.
+        """Set offsets of a group that has no members, and return what became of each.
 
         Raises:
             ApiError: the coordinator cannot be found in time.
@@ -200,7 +200,7 @@ class GroupsAdmin(Router):
         return await self._until_settled(ask)
 
     async def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Error]:
-        """Delete groups that have no members, and give what became of each."""
+        """Delete groups that have no members, and return what became of each."""
         from wire.messages import delete_groups as api
 
         outcomes = {}
@@ -223,7 +223,7 @@ class GroupsAdmin(Router):
     async def delete_offsets(
         self, group_id: str, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, Error]:
-        """Delete offsets of topics that no member subscribes to, and give what became of each.
+        """Delete offsets of topics that no member subscribes to, and return what became of each.
 
         Raises:
             ApiError: the coordinator refuses all: there is no such group, or it has members of another protocol.

@@ -105,7 +105,7 @@ class TopicsAdmin(Router):
     async def create_partitions(
         self, counts: Mapping[str, int], assignments: Mapping[str, Sequence[Sequence[int]]] | None = None
     ) -> None:
-        """Have topics grow to so many partitions.
+        """Increase the partition counts of topics.
 
         Args:
             counts: The new total of each topic.

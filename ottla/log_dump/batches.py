@@ -1,6 +1,6 @@
 """The batches and messages of a .log file, damaged ones included, one at a time.
 
-A batch whose checksum is wrong is given all the same: whoever dumps a log wants to see it.
+A batch with a wrong checksum is yielded all the same: it is what the user looks for.
 """
 
 import os

@@ -21,7 +21,7 @@ from wire.records.record import Record
 from wire.schema import Data
 
 Decoder = Callable[[Record], tuple[str | None, str | None]]
-"""Gives key and value of a record as they are printed; None prints nothing."""
+"""Returns the key and the value of a record as they are printed; None prints nothing."""
 
 _GROUP_KEY_VERSION: Final = 2
 _CONSUMER: Final = "consumer"
@@ -108,7 +108,7 @@ def decode_offsets(record: Record) -> tuple[str | None, str | None]:
 
 
 def _open_protocol(member: dict[str, Any], name: str, kind: type[Data]) -> None:
-    """Put what consumers told each other in the place of its bytes, which stay where they do not read."""
+    """Replace the bytes of the consumer protocol by what they say; leave bytes that do not decode."""
     import base64
 
     data = base64.b64decode(member[name])

@@ -28,7 +28,7 @@ Pairs = dict[Path, list[tuple[int, int]]]
 
 @dataclass(slots=True)
 class Complaints:
-    """What is wrong, by file; told after all files have been dumped.
+    """What is wrong, by file; printed after all files have been dumped.
 
     Attributes:
         index_mismatches: offset in the index, and in the log.

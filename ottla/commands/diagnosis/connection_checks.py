@@ -1,4 +1,4 @@
-"""Why a client cannot reach a cluster: every address it is told of is resolved, tried, and compared.
+"""Why a client cannot reach a cluster: every advertised address is resolved, tried, and compared.
 
 A client connects twice: to the bootstrap address, which it was given, and then to the address that each broker
 advertises, which it was not. Nearly every problem is a difference between the two, so each finding says which it is,
@@ -126,19 +126,19 @@ class Doctor:
     async def examine(self, bootstrap: Sequence[tuple[str, int]]) -> Diagnosis:
         """Look at the bootstrap addresses, then at every broker that they tell of."""
         diagnosis = Diagnosis()
-        told: list[tuple[str, MetadataResponse]] = []
+        answered: list[tuple[str, MetadataResponse]] = []
         for host, port in bootstrap:
             answer = await self._at(
                 diagnosis, f"bootstrap {host}:{port}", host, port, MetadataRequest(topics=[])
             )
             if answer is not None:
-                told.append((f"{host}:{port}", answer))
-        if not told:
+                answered.append((f"{host}:{port}", answer))
+        if not answered:
             return diagnosis
-        _compare(diagnosis, told)
+        _compare(diagnosis, answered)
         brokers = {
             each.node_id: Broker(each.node_id, each.host, each.port, each.rack)
-            for _, answer in told
+            for _, answer in answered
             for each in answer.brokers
         }
         diagnosis.brokers = [brokers[broker_id] for broker_id in sorted(brokers)]
@@ -184,7 +184,7 @@ class Doctor:
         request: Request,
         advertised_by: Broker | None = None,
     ) -> Any:
-        """Resolve, connect and ask; note how far it went, and give the answer or None."""
+        """Resolve, connect and ask; note how far it went, and return the answer or None."""
         try:
             addresses = await self._resolve(host, port)
         except OSError as error:
@@ -260,7 +260,7 @@ def _advice(
     setting = f"advertised.listeners of broker {advertised_by.broker_id}"
     if any(_is_loopback(address) for address in (host, *addresses)):
         return (
-            f"the broker tells clients to connect to {host}, which on each host is that host itself: set {setting} to "
+            f"the broker advertises {host}, which on each host is that host itself: set {setting} to "
             "a name that clients reach it by"
         )
     if any(_is_private(address) for address in addresses):
@@ -269,7 +269,7 @@ def _advice(
             "reachable from here, or add a second listener for clients outside"
         )
     return (
-        f"clients are told to connect there and cannot: set {setting} to a name and port that are reachable from here, "
+        f"clients try to connect there and fail: set {setting} to a name and port that are reachable from here, "
         "or add a second listener for clients out here"
     )
 
@@ -302,16 +302,16 @@ def _look_at_addresses(
             )
 
 
-def _compare(diagnosis: Diagnosis, told: Sequence[tuple[str, MetadataResponse]]) -> None:
+def _compare(diagnosis: Diagnosis, answered: Sequence[tuple[str, MetadataResponse]]) -> None:
     """Compare what the bootstrap servers say of the cluster."""
-    clusters = {answer.cluster_id: where for where, answer in told}
+    clusters = {answer.cluster_id: where for where, answer in answered}
     if len(clusters) > 1:
         listed = ", ".join(f"{where} is of {cluster_id}" for cluster_id, where in clusters.items())
         diagnosis.wrong(
             "cluster", f"these are different clusters: {listed}", "name the brokers of one cluster only"
         )
         return
-    views = {tuple(sorted(each.node_id for each in answer.brokers)): where for where, answer in told}
+    views = {tuple(sorted(each.node_id for each in answer.brokers)): where for where, answer in answered}
     if len(views) > 1:
         listed = "; ".join(f"{where} knows {', '.join(map(str, ids))}" for ids, where in views.items())
         diagnosis.wrong(
@@ -319,7 +319,7 @@ def _compare(diagnosis: Diagnosis, told: Sequence[tuple[str, MetadataResponse]])
             f"the brokers disagree on who is alive: {listed}",
             "a broker has lost the controller or ZooKeeper: see its log, and `ottla cluster describe`",
         )
-    _, answer = told[0]
+    _, answer = answered[0]
     if answer.controller_id not in {each.node_id for each in answer.brokers}:
         diagnosis.wrong(
             "cluster",

@@ -109,7 +109,7 @@ async def _probe(
         SystemClock().wall_ms,
     )
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(on_interrupt, probe.stop)  # what it has seen is still told
+        nursery.start_soon(on_interrupt, probe.stop)  # what it has measured is still reported
         with _display(quiet=quiet) as update:
 
             async def refresh() -> None:

@@ -41,7 +41,7 @@ class ProbeClient(Admin):
     _coordinator = BrokerId(-1)
 
     async def leader(self, partition: int) -> BrokerId:
-        """Return the leader of a partition as last heard of.
+        """Return the last known leader of a partition.
 
         Raises:
             ApiError: it has none.
@@ -60,7 +60,7 @@ class ProbeClient(Admin):
         return self._leaders[partition]
 
     async def produce(self, partition: int, value: bytes, now: WallMs, timeout_ms: int) -> Offset:
-        """Append one record to every replica that is in sync, and give its offset."""
+        """Append one record to every replica that is in sync, and return its offset."""
         batch = build_batch([Record(Offset(0), now, None, value, ())])
         request = ProduceRequest(
             acks=-1,

@@ -78,7 +78,7 @@ class Verification:
         ]
 
     async def round(self, *, partition_bytes: int, max_wait_ms: int) -> bool:
-        """Read from every broker at once, and compare what they gave; tells whether anything could be compared."""
+        """Read from every broker at once and compare the answers; return whether anything could be compared."""
         wanted: dict[BrokerId, dict[TopicPartition, Offset]] = {}
         for partition in self._open:
             for broker_id in self._replicas[partition]:

@@ -131,7 +131,7 @@ async def _offsets(
 
 
 async def _verify(verification: "Verification", timeout_s: float, options: dict[str, Any]) -> bool:
-    """Verify until all is compared, or Ctrl-C; tells whether all replicas are equal."""
+    """Verify until everything is compared, or Ctrl-C; return whether all replicas are equal."""
     import trio
 
     _tell("verification process is started")

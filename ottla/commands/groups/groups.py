@@ -78,7 +78,7 @@ _GOES_WITH: Final[Mapping[str, tuple[str, ...]]] = {
 @click.option("--to-offset", type=click.IntRange(min=0), help="Reset to an offset.")
 @click.option("--to-datetime", metavar="YYYY-MM-DDTHH:MM:SS.sss", help="Reset to a time, UTC's by default.")
 @click.option("--by-duration", metavar="PnDTnHnMnS", help="Reset to so long before now.")
-@click.option("--shift-by", type=int, help="Reset by so many records, forward or (negative) back.")
+@click.option("--shift-by", type=int, help="Shift by this number of records, forward or (negative) back.")
 @click.option(
     "--from-file",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),

@@ -215,7 +215,7 @@ def _numbers(text: str | None) -> list[int]:
 
 
 def line_of(event: Event) -> str:
-    """Write an event on one line, the broker that tells it after its time."""
+    """Format an event on one line: its time, then the broker that logged it."""
     at = datetime.fromtimestamp(event.get("at", 0) / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
     return f"{at}  broker {event.get('broker', '?')}  {_sentence(event)}"
 

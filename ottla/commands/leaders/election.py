@@ -57,7 +57,7 @@ class Outcome:
 async def run_election(
     admin: "Admin", kind: str, chosen: Sequence[TopicPartition] | str | None, *, as_json: bool
 ) -> bool:
-    """Elect, print what came of it, and give whether every partition is led as wanted now.
+    """Elect, print the outcome, and return whether every partition now has the wanted leader.
 
     Args:
         admin: The cluster.
@@ -106,10 +106,10 @@ def _as_json(outcome: Outcome) -> dict[str, object]:
 
 def _show(outcomes: Sequence[Outcome], *, unnamed: int) -> None:
     console = open_console()
-    told = [each for each in outcomes if each.error is None or not each.is_as_wanted]
-    if told:
+    shown = [each for each in outcomes if each.error is None or not each.is_as_wanted]
+    if shown:
         table = new_table("Topic", "Partition", "Leader", "Replicas", "ISR", "Outcome")
-        for outcome in told:
+        for outcome in shown:
             before, after = outcome.before, outcome.after
             leaders = [str(each.leader) if each.leader >= 0 else "none" for each in (before, after) if each]
             reason = outcome.reason()
@@ -122,6 +122,6 @@ def _show(outcomes: Sequence[Outcome], *, unnamed: int) -> None:
                 f"[green]{reason}[/green]" if outcome.error is None else f"[yellow]{reason}[/yellow]",
             )
         console.print(table)
-    needless = len(outcomes) - len(told) + unnamed
+    needless = len(outcomes) - len(shown) + unnamed
     if needless:
         console.print(f"{needless} partition{'s' if needless > 1 else ''}: no election was needed")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     help="A setting that goes before the file's.",
 )
 def command(properties: Path, overrides: Sequence[str]) -> None:
-    """Run one broker, with Kafka's property names, until it is told to stop."""
+    """Run one broker, with Kafka's property names, until a signal stops it."""
     # The guardian forks before anything large is imported.
     from cluster.zookeeper.guardian import run_guarded
 
@@ -30,7 +30,7 @@ def command(properties: Path, overrides: Sequence[str]) -> None:
 
 
 def run_from_file(properties: Path, overrides: Sequence[str], link: "GuardianLink | None") -> int:
-    """Run a broker until it is told to stop.
+    """Run a broker until a signal stops it.
 
     Args:
         properties: Its ``server.properties``.
@@ -47,7 +47,7 @@ def run_from_file(properties: Path, overrides: Sequence[str], link: "GuardianLin
     from cluster.configuration.properties import parse_overrides, read_properties
 
     logging.basicConfig(level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
-    # That the connection to ZooKeeper is lost, or back, is told by the broker, once and not at each attempt.
+    # The broker itself logs a lost or restored ZooKeeper connection, once and not at each attempt.
     logging.getLogger("kazoo").setLevel(logging.ERROR)
     try:
         config = BrokerConfig(read_properties(properties) | parse_overrides(overrides))

@@ -1,4 +1,4 @@
-"""The ``server.properties`` that ``ottla up`` gives a broker: an operator can read it, edit it, and start with it."""
+"""The ``server.properties`` that ``ottla up`` writes for a broker: an operator can read, edit and reuse it."""
 
 from collections.abc import Mapping
 from typing import Final

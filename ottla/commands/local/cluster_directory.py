@@ -25,7 +25,7 @@ CLUSTER_FILE: Final = "cluster.json"
 
 
 def broker_process_name(broker_id: int) -> str:
-    """Return the name that the process of a broker goes by in ``ps``."""
+    """Return the name of a broker's process in ``ps``."""
     return f"ottla-broker-{broker_id}"
 
 

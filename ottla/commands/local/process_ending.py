@@ -32,7 +32,7 @@ def stop_brokers(brokers: Sequence[BrokerRecord], timeout_s: float = STOP_TIMEOU
 
 
 def _end(running: Sequence[BrokerRecord], timeout_s: float) -> list[BrokerRecord]:
-    """Wait for brokers that were told to stop; kill those that take too long, and give them."""
+    """Wait for stopping brokers; kill those that take too long, and return them."""
     late = [broker for broker in running if broker.pid is not None and not wait_exit(broker.pid, timeout_s)]
     for broker in late:
         _send(broker.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What ``ottla reassign-partitions`` does, by action. Each gives the exit code."""
+"""The actions of ``ottla reassign-partitions``. Each returns the exit code."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -265,7 +265,7 @@ def replicas_of(topics: "list[TopicDescription]") -> dict[TopicPartition, Replic
 
 
 async def clear_all_throttles(admin: Admin, topics: set[str]) -> bool:
-    """Take away every throttle of live brokers and of topics, whoever set it; gives whether there was one."""
+    """Remove every throttle of live brokers and of topics, whatever set it; return whether there was one."""
     from ottla.admin import ConfigChange, ConfigOperation, ConfigResource, ConfigSource, ResourceKind
 
     brokers = (await admin.refresh()).brokers

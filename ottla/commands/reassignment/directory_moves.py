@@ -1,7 +1,7 @@
 """Replicas that `ottla reassign-partitions` moves between the log directories of their brokers (KIP-113).
 
 A file names a directory for each replica, or "any". A replica that is not at its broker yet is made in its directory at
-once: the broker is told before the reassignment begins, and again after, until it answers that the move goes on.
+once: the broker is asked before the reassignment begins, and again after, until it answers that the move goes on.
 """
 
 from collections.abc import Iterable, Mapping
@@ -131,7 +131,7 @@ async def follow_directories(admin: "Admin", wanted: Wanted) -> dict[Replica, Mo
 
 
 async def cancel_directories(admin: "Admin", wanted: Wanted) -> list[Replica]:
-    """Have replicas stay where they are; gives those that were moving."""
+    """Cancel the moves of replicas between directories; return those that were moving."""
     found = await places(admin, wanted)
     back = {
         replica: place.current
@@ -144,7 +144,7 @@ async def cancel_directories(admin: "Admin", wanted: Wanted) -> list[Replica]:
 
 
 async def set_directory_rate(admin: "Admin", brokers: Iterable[int], rate: int) -> None:
-    """Have brokers copy so many bytes a second between their directories; returns when they go by it, or soon after.
+    """Set the copy rate between directories and wait, up to a limit, until every broker applies it.
 
     Raises:
         ApiError: a broker refuses.

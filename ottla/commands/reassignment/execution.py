@@ -117,7 +117,7 @@ async def execute(
 
 
 async def _announce_directories(admin: Admin, directories: Directories, rate: int | None) -> list[BrokerId]:
-    """Tell brokers where replicas shall be, before they get them; gives the brokers that were throttled for it."""
+    """Assign log directories before the brokers get the replicas; return the brokers that were throttled for it."""
     slowed = sorted({replica.broker for replica in directories}) if rate is not None and rate >= 0 else []
     if slowed:
         await set_directory_rate(admin, slowed, rate or 0)
@@ -143,7 +143,7 @@ async def _checked(
     *,
     additional: bool,
 ) -> dict[TopicPartition, Replicas]:
-    """Check what is asked for, and give the replicas of the partitions as they are.
+    """Check the request, and return the current replicas of its partitions.
 
     Raises:
         CommandError: a partition or a broker does not exist, or other moves go on.

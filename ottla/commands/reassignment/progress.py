@@ -38,7 +38,7 @@ class Progress:
 
     @property
     def done(self) -> int:
-        """How many partitions are where they shall be, or were given up."""
+        """The number of partitions that have reached their target or whose move was cancelled."""
         return self.partitions - len(self.moving)
 
     @property
@@ -67,7 +67,7 @@ class RateMeter:
         self._seen: deque[tuple[float, int]] = deque()
 
     def observe(self, now: float, copied: int) -> float | None:
-        """Note how much has been copied, and give the bytes a second over the window.
+        """Note how much has been copied, and return the bytes a second over the window.
 
         Args:
             now: Monotonic seconds.

@@ -1,4 +1,4 @@
-"""Tables of a plan, and the line that tells how far its moves are."""
+"""Tables of a plan, and the line that shows the progress of its moves."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +12,7 @@ from ottla.placement import Plan
 from wire.types import TopicPartition
 
 _ROWS_MAX = 40
-"""Of a long plan only so many moves are shown; all of them are in its JSON."""
+"""The most moves shown of a long plan; its JSON has all of them."""
 
 
 def show_plan(plan: Plan, sizes: Mapping[TopicPartition, int]) -> None:
@@ -99,12 +99,12 @@ def progress_line(*, quiet: bool) -> Iterator[Callable[[Progress], None]]:
         return
     console = open_console()
     if not console.is_terminal:
-        told = -1
+        shown = -1
 
         def tell(progress: Progress) -> None:
-            nonlocal told
-            if progress.done != told:
-                told = progress.done
+            nonlocal shown
+            if progress.done != shown:
+                shown = progress.done
                 console.print(progress.text())
 
         yield tell

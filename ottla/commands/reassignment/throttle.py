@@ -100,7 +100,7 @@ async def set_throttle(admin: "Admin", throttle: Throttle) -> None:
 
 
 async def set_rate(admin: "Admin", brokers: tuple[int, ...], rate: int) -> None:
-    """Have brokers send and take so many bytes a second of what is throttled.
+    """Set the rate, in bytes a second, at which brokers send and receive throttled replicas.
 
     Raises:
         ApiError: a broker refuses.
@@ -140,7 +140,7 @@ async def clear_replicas(admin: "Admin", throttle: Throttle) -> None:
 
 
 async def clear_rates(admin: "Admin", brokers: Iterable[int]) -> list[int]:
-    """Take the rates of brokers away; gives those that do not live, whose rates are left."""
+    """Remove the rates of brokers; return the dead ones, whose rates remain."""
     from ottla.admin import ConfigChange, ConfigOperation, ConnectError
 
     unreached = []
@@ -175,7 +175,7 @@ async def own_rates(admin: "Admin", brokers: Iterable[int]) -> dict[int, dict[st
 
 
 async def ensure_rate(admin: "Admin", throttle: Throttle) -> None:
-    """Set a throttle's rate again where somebody who thought that nothing moves has just taken it away.
+    """Set a throttle's rate again if another process, which saw no moves, has just removed it.
 
     Raises:
         ApiError: a broker refuses.

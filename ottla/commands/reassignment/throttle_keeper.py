@@ -3,7 +3,7 @@
 `ottla reassign-partitions --execute` starts it, in a session of its own, before it sets the throttle. So neither
 Ctrl-C nor a kill of the command leaves a throttle behind, nor lets moves go on without one. It looks once a second
 whether moves of its partitions go on. The rates of brokers go when nothing at all is moved any more: another
-reassignment may go by them. One may also begin in the moment in which they go: who begins moves looks afterwards
+reassignment may rely on them. One may also begin in the moment in which they go: who begins moves looks afterwards
 whether the rate is still there (`ensure_rate`), and a keeper that has taken rates away looks whether moves go on now,
 and puts them back.
 """
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 LOOK_AGAIN_S: Final = 1.0
 PATIENCE_S: Final = 600.0
-"""How long a cluster that does not answer is asked again before the keeper gives up."""
+"""How long a cluster that does not answer is asked again before the keeper ends without having cleared."""
 
 
 def start_keeper(
     bootstrap_server: str, partitions: Collection[TopicPartition], throttle: Throttle
 ) -> "subprocess.Popen[bytes]":
-    """Start the keeper of a throttle that is about to be set; it waits for the word of `release_keeper`."""
+    """Start the keeper of a throttle that is about to be set; it waits for `release_keeper`."""
     keeper = subprocess.Popen(
         [sys.executable, "-m", f"{__package__}.throttle_keeper"],
         stdin=subprocess.PIPE,
@@ -56,9 +56,9 @@ def start_keeper(
 
 
 def release_keeper(keeper: "subprocess.Popen[bytes]") -> None:
-    """Tell the keeper that the moves have begun, or were given up: it clears once there are none.
+    """Signal the keeper that the moves have begun or were abandoned: it clears the throttle once there are none.
 
-    The end of this process tells it the same.
+    The end of this process has the same effect.
     """
     if keeper.stdin is not None:
         keeper.stdin.close()

@@ -60,7 +60,7 @@ def with_admin(
     command_config: Path | None,
     body: Callable[["Admin"], Awaitable[_T]],
 ) -> _T:
-    """Connect to a cluster, do something with it, and give its outcome.
+    """Connect to a cluster, do something with it, and return its outcome.
 
     Args:
         name: The command's name, part of the client id.

@@ -1,4 +1,4 @@
-"""Ctrl-C and its like (SIGTERM, SIGHUP): held back where they would leave processes behind, or told to a task."""
+"""Ctrl-C and its like (SIGTERM, SIGHUP): blocked where they would leave processes behind, or passed to a task."""
 
 import signal
 from collections.abc import Callable, Iterator
