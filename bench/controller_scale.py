@@ -1,13 +1,13 @@
-"""The controller alone, with very many partitions: real ZooKeeper, and brokers that only take note and answer.
+"""The controller alone, with very many partitions: a real ZooKeeper, and brokers that only record and answer.
 
     python -m bench.controller_scale [--partitions 10000] [--brokers 3] [--rounds 3] [--profile FILE]
 
-Measured, from what happens to the last broker's last word of it:
+Measured, from the cause to the last request at the last broker:
 
-- creation: topics are written to ZooKeeper, until every broker has heard of every leader.
-- controlled shutdown: a broker asks to be let go, until the others have heard who leads in its place.
-- failover: the session of the controller ends; another is elected, reads everything, finds new leaders, and tells them.
-- return: the former one registers again, until it has been told all of its roles.
+- creation: topics are written to ZooKeeper, until every broker knows every leader.
+- controlled shutdown: from a broker's request until the others know the new leaders.
+- failover: the session of the controller ends; another is elected, reads everything, elects leaders, and sends them.
+- return: the former one registers again, until it has received all of its roles.
 
 Requests are encoded as they would be for a socket; deciding, encoding, and ZooKeeper are what is measured.
 """
@@ -51,13 +51,13 @@ _TIMEOUT_S = 300.0
 
 
 class RecordingBroker:
-    """A session, a registration, and what the controller has told.
+    """A session, a registration, and what the controller has sent.
 
     Attributes:
         epoch: Of its registration.
-        roles: The leader of each partition that it was told a role of.
-        metadata: The leader of each partition as it was told to everybody.
-        requests: How many it has heard.
+        roles: The leader of each partition that LeaderAndIsr named.
+        metadata: The leader of each partition by UpdateMetadata.
+        requests: How many it has received.
         news: Set at the next one, and then another.
     """
 
@@ -172,7 +172,7 @@ class Site:
             await store.create_topic(f"bench-{number}", TopicAssignment(topic_id, assigned), {})
 
     async def wait(self, broker_id: int, condition: Callable[[RecordingBroker], bool]) -> None:
-        """Wait until a broker has heard enough."""
+        """Wait until a condition holds for a broker."""
         broker = self.brokers[broker_id]
         with trio.fail_after(_TIMEOUT_S):
             while not condition(broker):
@@ -195,25 +195,25 @@ async def site(brokers: int, partitions: int, folder: Path) -> AsyncIterator[Sit
         server.stop()
 
 
-async def measure(found: Site, told: Callable[[str, float, int], None]) -> None:
+async def measure(found: Site, report: Callable[[str, float, int], None]) -> None:
     """Go through a controller's life once."""
 
-    def heard() -> int:
+    def received() -> int:
         return sum(broker.requests for broker in found.brokers.values())
 
     async def timed(what: str, work: Callable[[], Awaitable[None]]) -> None:
-        before, began = heard(), time.perf_counter()
+        before, began = received(), time.perf_counter()
         await work()
-        told(what, time.perf_counter() - began, heard() - before)
+        report(what, time.perf_counter() - began, received() - before)
 
-    all_told = found.partitions
+    all_partitions = found.partitions
     last = found.count - 1
     controller = await found.stand(0)
 
     async def create() -> None:
         await found.create()
         for broker_id in found.brokers:
-            await found.wait(broker_id, lambda broker: len(broker.metadata) == all_told)
+            await found.wait(broker_id, lambda broker: len(broker.metadata) == all_partitions)
 
     await timed("creation", create)
 
@@ -234,7 +234,7 @@ async def measure(found: Site, told: Callable[[str, float, int], None]) -> None:
 
     async def come_back() -> None:
         await found.connect(0)
-        await found.wait(0, lambda broker: len(broker.roles) == all_told)
+        await found.wait(0, lambda broker: len(broker.roles) == all_partitions)
 
     await timed("return", come_back)
 

@@ -27,7 +27,7 @@ _LOOK_S = 0.002
 
 
 def rebalance(system: System, members: int) -> Figures:
-    """Have the leader of a group of so many members join again, and time it until all have their assignments."""
+    """Make the leader of a group rejoin, and time the rebalance until every member has its assignment."""
     return trio.run(_rebalance, system, members)
 
 
@@ -115,7 +115,7 @@ async def _commits(system: System, seconds: float, topic: str) -> Figures:
 
 
 def takeover(system: System, offsets: int) -> Figures:
-    """Kill the coordinator of groups with so many offsets, all in one partition, and bring it back."""
+    """Kill the coordinator of groups whose offsets are all in one partition, and restart it."""
     topic = topic_of(system, 3, _TAKEOVER_PARTITIONS)
     return trio.run(_takeover, system, offsets // _TAKEOVER_PARTITIONS, topic)
 
@@ -172,7 +172,7 @@ async def _take_back(
     with trio.fail_after(ANSWER_S):
         await trio.to_thread.run_sync(elect)
         started = trio.current_time()
-        while not await _serves(address, group, topic):  # noqa: ASYNC110  # another process tells us nothing
+        while not await _serves(address, group, topic):  # noqa: ASYNC110  # another process does not notify us
             await trio.sleep(_LOOK_S)
     return trio.current_time() - started
 

@@ -33,7 +33,7 @@ _PASSING = frozenset(
         Error.COORDINATOR_NOT_AVAILABLE,
         Error.NOT_COORDINATOR,
         Error.COORDINATOR_LOAD_IN_PROGRESS,
-        Error.UNKNOWN_TOPIC_OR_PARTITION,  # the coordinator has not heard of a new topic yet
+        Error.UNKNOWN_TOPIC_OR_PARTITION,  # the coordinator does not know a new topic yet
     }
 )
 _SUBSCRIPTION = b"\0\0\0\0\0\1\0\5bench\xff\xff\xff\xff"
@@ -68,7 +68,7 @@ class GroupClient:
         return await self._connection.request(request, ANSWER_S)
 
     async def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-        """Commit as somebody who assigns by hand.
+        """Commit as a client that assigns partitions itself.
 
         Raises:
             RuntimeError: it was refused.

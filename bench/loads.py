@@ -65,7 +65,7 @@ def produce(
 def consume(system: System, topic: str, size: int, records: int) -> Figures:
     """Read a topic from its beginning with a large client queue.
 
-    librdkafka asks for no more while its queue is full, and looks again a second later unless it is told otherwise:
+    librdkafka asks for no more while its queue is full, and looks again a second later unless configured otherwise:
     with its defaults that second is what is measured of a broker that fills the queue.
     """
     consumer = Consumer(
@@ -185,7 +185,7 @@ def idle(system: System, seconds: float = 10) -> Figures:
 
 
 def failover(system: System) -> Figures:
-    """Kill the process that leads a partition while somebody produces to it; time the gap in acknowledgements.
+    """Kill the process that leads a partition while a producer writes to it; time the gap in acknowledgements.
 
     librdkafka looks for a leader that it has lost at once if it is connected to another broker, else once a second:
     that second, or two, is part of some rounds.

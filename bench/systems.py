@@ -157,7 +157,7 @@ class ApacheKafka:
 
     def start(self, broker_id: int) -> None:
         # It refuses to start while ZooKeeper still has the session of the one before.
-        time.sleep(SESSION_TIMEOUT_MS / 1000)  # noqa: TID251  # nothing tells when that has ended
+        time.sleep(SESSION_TIMEOUT_MS / 1000)  # noqa: TID251  # nothing reports when that has ended
         self._processes[1 + broker_id] = self._start(*self._brokers[broker_id])
 
     def log_bytes(self, topic: str) -> int:
