@@ -19,6 +19,7 @@ from cluster.broker.broker import Broker
 from cluster.configuration.broker_config import BrokerConfig
 from cluster.environment.ports import Environment
 from cluster.network.broker_client import BrokerClient
+from cluster.zookeeper.session_closer import SessionKey
 from simulation.cleaning_worker import InlineWorker
 from simulation.clock import SimulatedClock
 from simulation.disk import SimulatedCrash, SimulatedDisk
@@ -225,6 +226,7 @@ class SimulatedCluster:
             disk=machine.disk,
             open_session=open_session,
             dial=host.dial,
+            close_session=self._close_session,
             make_listeners=host.listeners,  # type: ignore[arg-type]  # they stand for `Listeners`
             offload=_at_once,
             offload_abandoned=_at_once,
@@ -232,6 +234,11 @@ class SimulatedCluster:
             has_files=False,
             cleaning_worker=partial(InlineWorker, machine.disk),
         )
+
+    async def _close_session(self, key: SessionKey) -> bool:
+        await trio.lowlevel.checkpoint()
+        self.ensemble.close_session(key.session_id, key.password)
+        return True
 
     def _choose(self, count: int) -> int:
         return self.random.randint(0, count)

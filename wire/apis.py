@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ApiKey(IntEnum):
-    """Every API key of Kafka 3.9, those of other roles than a ZooKeeper-mode broker's included."""
+    """Every API key of Kafka 3.9, those of other roles than a ZooKeeper-mode broker's included, and our own."""
 
     PRODUCE = 0
     FETCH = 1
@@ -104,6 +104,13 @@ class ApiKey(IntEnum):
     WRITE_SHARE_GROUP_STATE = 85
     DELETE_SHARE_GROUP_STATE = 86
     READ_SHARE_GROUP_STATE_SUMMARY = 87
+    # Ottla's own, between its brokers only: listed to no one else.
+    WATCH_SESSION = 20_000
+    REACH_BROKER = 20_001
+
+
+FIRST_OWN_KEY: Final = ApiKey.WATCH_SESSION
+"""From this key on APIs are Ottla's own."""
 
 
 class Api:
@@ -228,7 +235,9 @@ _APIS = (
     Api(ApiKey.ALLOCATE_PRODUCER_IDS, "AllocateProducerIds", 0, 0, 0),
     Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", 0, 0, 0),
     Api(ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", 0, 0, 0),
+    Api(ApiKey.WATCH_SESSION, "WatchSession", 0, 0, 0),
+    Api(ApiKey.REACH_BROKER, "ReachBroker", 0, 0, 0),
 )
 
 API_TABLE: Final[Mapping[int, Api]] = MappingProxyType({api.key: api for api in _APIS})
-"""The APIs that Kafka 3.9 serves on a ZooKeeper-mode broker, by key. Which we serve, the handlers say."""
+"""The APIs that Kafka 3.9 serves on a ZooKeeper-mode broker, and our own, by key. Which we serve, the handlers say."""

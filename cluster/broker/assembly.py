@@ -19,6 +19,9 @@ from cluster.handlers.dispatch import Dispatcher
 from cluster.handlers.registry import Registry
 from cluster.handlers.served import served_apis
 from cluster.network.listener import Listeners, NetworkLimits
+from cluster.peers.peer_requests import Connect, PeerRequests
+from cluster.peers.session_handover import SessionHandover
+from cluster.peers.session_watch import SessionWatch
 from cluster.replication.metadata_cache import MetadataCache
 from cluster.replication.replicas import Replicas
 from cluster.security.authorizer import Authorizer
@@ -33,11 +36,10 @@ if TYPE_CHECKING:
     from cluster.broker.registration import Registration
     from cluster.broker.state_change_publisher import StateChangePublisher
     from cluster.configuration.broker_config import BrokerConfig
-    from cluster.environment.ports import Environment
+    from cluster.environment.ports import Environment, Session
     from cluster.metrics.catalogue import BrokerMetrics
     from cluster.network.connection_limits import ConnectionLimits
     from cluster.zookeeper.broker_store import BrokerStore
-    from cluster.zookeeper.client import ZooKeeper
     from storage.store import LogStore
     from wire.types import WallMs
 
@@ -48,7 +50,7 @@ def assemble(
     *,
     addresses: "Addresses",
     cluster_id: str,
-    zookeeper: "ZooKeeper",
+    zookeeper: "Session",
     store: "BrokerStore",
     logs: "LogStore",
     registration: "Registration",
@@ -123,7 +125,11 @@ def assemble(
     listeners: Listeners = environment.make_listeners(
         addresses.bound, Dispatcher(context, registry).dispatch, limits=_network_limits(config), quotas=quotas
     )
-    components = Components(context, listeners, timer, clients.to_controller)
+    handover = None
+    if config.ottla_peer_timeout_ms > 0:
+        watched_at = clients.to_peer, addresses.inter_broker
+        context.session_watch, handover = _watch_sessions(context, environment, zookeeper, *watched_at)
+    components = Components(context, listeners, timer, clients.to_controller, handover)
     registration.on_joined(components.set_broker_epoch)
     return components
 
@@ -141,6 +147,34 @@ def _authorize(context: BrokerContext, registry: Registry, environment: "Environ
     store = AclStore(context.zookeeper, environment.clock.wall_ms, environment.random.random)
     context.acls = StoredAcls(context.authorizer.table, store)
     registry.protect(GUARDS)
+
+
+def _watch_sessions(
+    context: BrokerContext, environment: "Environment", zookeeper: "Session", connect: Connect, listener: str
+) -> tuple[SessionWatch, SessionHandover]:
+    """Make what watches over the sessions of other brokers, and what has ours watched over."""
+    requests = PeerRequests(connect)
+    watch = SessionWatch(
+        context.broker_id,
+        listener,
+        context.metadata,
+        context.config.ottla_peer_timeout_ms / 1000,
+        connect,
+        environment.dial,
+        requests,
+        environment.close_session,
+        lambda: zookeeper.session_is_live(environment.clock.monotonic()),
+        environment.clock,
+    )
+    handover = SessionHandover(
+        context.broker_id,
+        listener,
+        context.metadata,
+        requests,
+        lambda: zookeeper.session_key,
+        lambda: context.broker_epoch,
+    )
+    return watch, handover
 
 
 def registration_of(config: "BrokerConfig", addresses: "Addresses", now: "WallMs") -> BrokerRegistration:

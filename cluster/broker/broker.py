@@ -235,6 +235,9 @@ class Broker:
         await service.start(components.listeners.serve, name="listeners")
         await service.start(components.context.controller.run, name="controller")
         service.start_soon(registration.keep, name="registration")
+        if components.handover is not None and components.context.session_watch is not None:
+            service.start_soon(components.context.session_watch.run, name="session watch")
+            service.start_soon(components.handover.run, name="session handover")
         service.start_soon(self._follow_configuration, registration, name="configuration changes")
 
     async def _open_logs(self, cluster_id: str, configs: "dict[str, LogConfig]") -> LogStore:
@@ -355,6 +358,8 @@ class Broker:
             if self._zookeeper.session_is_live(self._environment.clock.monotonic()):
                 with trio.move_on_after(self.config.zookeeper_session_timeout_ms / 1000):
                     await components.context.controller.resign()
+        if components.handover is not None:
+            await components.handover.withdraw()
         await components.listeners.stop(ANSWER_GRACE_S)
 
     async def _close_logs(self) -> None:
@@ -393,6 +398,7 @@ class Broker:
                 "metadata_epoch": snapshot.epoch,
                 "controller": context.controller.describe(),
                 "groups": context.groups.describe(),
+                "watched_sessions": [] if context.session_watch is None else context.session_watch.watched,
                 "cleaner": context.replicas.compaction.describe(),
                 "connections": sum(1 for _ in self._components.listeners.connections),
             }

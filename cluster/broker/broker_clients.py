@@ -56,12 +56,22 @@ class BrokerClients:
             self._config.controller_socket_timeout_ms,
         )
 
-    def _client(self, host: str, port: int, client_id: str, timeout_ms: int) -> BrokerClient:
+    def to_peer(self, node: "Node") -> BrokerClient:
+        """Make a connection to a broker that watches over our session, or whose session we watch over."""
+        limit_ms = self._config.ottla_peer_timeout_ms
+        client_id = f"broker-{self._config.broker_id}-peer"
+        return self._client(node.host, node.port, client_id, limit_ms // 2, connect_timeout_ms=limit_ms // 5)
+
+    def _client(
+        self, host: str, port: int, client_id: str, timeout_ms: int, *, connect_timeout_ms: int | None = None
+    ) -> BrokerClient:
+        if connect_timeout_ms is None:
+            connect_timeout_ms = self._config.socket_connection_setup_timeout_ms
         return BrokerClient(
             host,
             port,
             client_id,
-            connect_timeout_s=self._config.socket_connection_setup_timeout_ms / 1000,
+            connect_timeout_s=connect_timeout_ms / 1000,
             request_timeout_s=timeout_ms / 1000,
             dial=self._dial,
         )

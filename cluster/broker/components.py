@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from cluster.handlers.context import BrokerContext
 from cluster.network.broker_client import BrokerChannel
 from cluster.network.listener import Listeners
+from cluster.peers.session_handover import SessionHandover
 from cluster.replication.metadata_cache import Node
 from cluster.replication.replicas import Replicas
 from timing.timing_wheel import Timer
@@ -24,12 +25,14 @@ class Components:
         listeners: Where clients and brokers come in.
         timer: Ends what waits.
         connect: Makes a connection to another broker.
+        handover: Hands the key of our session to other brokers; None where that is switched off.
     """
 
     context: BrokerContext
     listeners: Listeners
     timer: Timer
     connect: Callable[[Node], BrokerChannel]
+    handover: SessionHandover | None
 
     def set_broker_epoch(self, epoch: "BrokerEpoch") -> None:
         """Take over a new registration: requests that were meant for the one before are stale from now on."""

@@ -138,5 +138,6 @@ class ServedValues:
     ottla_hang_timeout_ms: int
     ottla_management_socket: str | None
     ottla_metrics_port: int
+    ottla_peer_timeout_ms: int
     ottla_session_reattach: bool
     ottla_zookeeper_write_bytes_max: int

@@ -2,7 +2,7 @@
 
 from functools import partial
 from random import SystemRandom
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -10,11 +10,15 @@ from cluster.environment.ports import Environment, Session
 from cluster.network.dialling import dial_tcp
 from cluster.network.listener import Listeners
 from cluster.zookeeper.kazoo_client import KazooZooKeeper
+from cluster.zookeeper.session_closer import close_session
 from storage.disk import RealDisk
 from timing.clock import SystemClock
 
 if TYPE_CHECKING:
     from cluster.configuration.broker_config import BrokerConfig
+    from cluster.zookeeper.session_closer import SessionKey
+
+_SESSIONS_CLOSED_AT_ONCE: Final = 4
 
 
 def real_environment() -> Environment:
@@ -31,11 +35,18 @@ def real_environment() -> Environment:
             write_bytes_max=config.ottla_zookeeper_write_bytes_max,
         )
 
+    closers = trio.CapacityLimiter(_SESSIONS_CLOSED_AT_ONCE)
+
+    async def end_session(key: "SessionKey") -> bool:
+        work = partial(close_session, key, clock.monotonic)
+        return await trio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=closers)
+
     return Environment(
         clock=clock,
         disk=RealDisk(),
         open_session=open_session,
         dial=dial_tcp,
+        close_session=end_session,
         make_listeners=Listeners,
         offload=trio.to_thread.run_sync,
         offload_abandoned=partial(trio.to_thread.run_sync, abandon_on_cancel=True),

@@ -52,6 +52,7 @@ class Environment:
         open_session: Makes a session with the ZooKeeper of a configuration; the broker runs it.
         dial: Connects to other brokers.
         make_listeners: Makes what clients and brokers come in by; `Listeners`, or what stands for it.
+        close_session: Closes the session of a broker that is dead; tells whether ZooKeeper said that it is closed.
         offload: Runs slow file operations. Cancelled, it waits for them.
         offload_abandoned: The same, but cancelled it leaves them to themselves.
         random: Where assignments of replicas start, and the numbers of fetch sessions.
@@ -64,6 +65,7 @@ class Environment:
     disk: Disk
     open_session: "Callable[[BrokerConfig], Session]"
     dial: Dial
+    close_session: "Callable[[SessionKey], Awaitable[bool]]"
     make_listeners: Callable[..., Listeners]
     offload: Offload
     offload_abandoned: Offload

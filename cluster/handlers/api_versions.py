@@ -1,13 +1,15 @@
 """ApiVersions 0 to 4: what this broker serves, computed from the registry.
 
 A version that is not served is answered in version 0 with UNSUPPORTED_VERSION and the versions of ApiVersions
-itself (KIP-511). Features are empty, as they are on Kafka while it coordinates through ZooKeeper.
+itself (KIP-511). Our own APIs are listed to our own brokers only. Features are empty, as they are on Kafka while
+it coordinates through ZooKeeper.
 """
 
 import re
 from typing import TYPE_CHECKING, Final
 
-from wire.apis import ApiKey
+from cluster.peers.peer_requests import SOFTWARE_NAME
+from wire.apis import FIRST_OWN_KEY, ApiKey
 from wire.errors import Error
 from wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 
@@ -36,9 +38,14 @@ def begin(call: "ApiCall") -> None:
     connection = call.slot.connection
     connection.client_software_name = request.client_software_name
     connection.client_software_version = request.client_software_version
+    to_our_own = call.version >= 3 and request.client_software_name == SOFTWARE_NAME
     call.respond(
         ApiVersionsResponse(
-            api_keys=[_versions(route) for route in call.broker.served],
+            api_keys=[
+                _versions(route)
+                for route in call.broker.served
+                if route.key < FIRST_OWN_KEY or (to_our_own and call.broker.session_watch is not None)
+            ],
             finalized_features_epoch=0 if call.version >= 3 else -1,
         )
     )

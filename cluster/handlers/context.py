@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cluster.handlers.auto_creation import AutoCreation
     from cluster.network.connection_limits import ConnectionLimits
     from cluster.network.endpoints import Endpoint
+    from cluster.peers.session_watch import SessionWatch
     from cluster.replication.metadata_cache import MetadataCache
     from cluster.replication.replicas import Replicas
     from cluster.security.authorizer import Authorizer
@@ -78,6 +79,7 @@ class BrokerContext:
         auto_creation: Creates topics that somebody asked for.
         producer_ids: Hands out producer ids.
         connection_limits: How many connections there may be.
+        session_watch: Watches over the sessions of other brokers; None where that is switched off.
         endpoints: The advertised endpoints by listener name.
         authorizer: Decides who may do what; None where everybody may do everything.
         acls: The rules that the authorizer decides by, for those who change them; None where there is none.
@@ -102,6 +104,7 @@ class BrokerContext:
     auto_creation: "AutoCreation"
     producer_ids: "ProducerIds"
     connection_limits: "ConnectionLimits"
+    session_watch: "SessionWatch | None" = None
     endpoints: "dict[str, Endpoint]" = field(default_factory=dict)
     authorizer: "Authorizer | None" = None
     acls: "StoredAcls | None" = None

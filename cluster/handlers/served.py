@@ -44,9 +44,11 @@ _HANDLERS: Final = (
     "offset_fetch",
     "offset_for_leader_epoch",
     "produce",
+    "reach_broker",
     "stop_replica",
     "sync_group",
     "update_metadata",
+    "watch_session",
     "write_txn_markers",
 )
 """Modules of this package, each with a function `register`."""

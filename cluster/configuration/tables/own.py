@@ -18,6 +18,11 @@ ottla.metrics.port | int | -1 | low | read-only
     valid: -1..65535
     The port at which metrics are read in Prometheus' form, on the host of the first listener; 0 takes a free
     one, -1 opens none.
+ottla.peer.timeout.ms | long | 1000 | medium | read-only
+    valid: 0..
+    How long a broker may be silent before the brokers that hold its session's key take its host for dead and close its
+    ZooKeeper session, if the others cannot connect to it either. 0: this broker hands its key to nobody and watches
+    over none.
 ottla.session.reattach | boolean | true | low | read-only
     Whether a broker that is started again after a crash closes the ZooKeeper session of its former life
     instead of waiting for it to expire.

@@ -22,9 +22,11 @@ from wire.messages import (
     elect_leaders,
     leader_and_isr,
     list_partition_reassignments,
+    reach_broker,
     stop_replica,
     update_features,
     update_metadata,
+    watch_session,
 )
 
 if TYPE_CHECKING:
@@ -91,6 +93,10 @@ def _stop_replica_refused(call: "ApiCall") -> stop_replica.StopReplicaResponse:
 _ACTION: Final = Operation.CLUSTER_ACTION
 leader_and_isr_guard = on_cluster(_ACTION, _leader_and_isr_refused)
 stop_replica_guard = on_cluster(_ACTION, _stop_replica_refused)
+watch_session_guard = on_cluster(_ACTION, lambda _: watch_session.WatchSessionResponse(error_code=REFUSED))
+reach_broker_guard = on_cluster(
+    _ACTION, lambda _: reach_broker.ReachBrokerResponse(error_code=REFUSED, is_reached=True)
+)
 update_metadata_guard = on_cluster(
     _ACTION, lambda _: update_metadata.UpdateMetadataResponse(error_code=REFUSED)
 )

@@ -71,4 +71,6 @@ GUARDS: Final[Mapping[ApiKey, Guard]] = {
     ApiKey.DESCRIBE_TRANSACTIONS: transactions.describe_transactions_guard,
     ApiKey.LIST_TRANSACTIONS: transactions.list_transactions_guard,
     ApiKey.ALLOCATE_PRODUCER_IDS: cluster.allocate_producer_ids_guard,
+    ApiKey.WATCH_SESSION: cluster.watch_session_guard,
+    ApiKey.REACH_BROKER: cluster.reach_broker_guard,
 }

@@ -162,6 +162,9 @@ CASES = [
     (ApiKey.CONTROLLED_SHUTDOWN, (0, 3), {}, [(f"ClusterAction {ON_CLUSTER}", {"error_code": CLUSTER})]),
     (ApiKey.ALTER_PARTITION, (0, 3), {}, [(f"ClusterAction {ON_CLUSTER}", {"error_code": CLUSTER})]),
     (ApiKey.ALLOCATE_PRODUCER_IDS, (0, 0), {}, [(f"ClusterAction {ON_CLUSTER}", {"error_code": CLUSTER})]),
+    (ApiKey.WATCH_SESSION, (0, 0), {}, [(f"ClusterAction {ON_CLUSTER}", {"error_code": CLUSTER})]),
+    (ApiKey.REACH_BROKER, (0, 0), {}, [
+        (f"ClusterAction {ON_CLUSTER}", {"error_code": CLUSTER, "is_reached": True})]),
     (ApiKey.OFFSET_COMMIT, (1, 9), COMMITS, [
         (f"Read {ON_GROUP}", {"topics.0.partitions.0.error_code": GROUP}),
         (f"Read {ON_TOPIC}", {"topics.0.partitions.0.error_code": TOPIC})]),

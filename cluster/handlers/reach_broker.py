@@ -1,0 +1,22 @@
+"""ReachBroker 0, Ottla's own: whether this broker can connect to another one, which the asking one cannot."""
+
+from typing import TYPE_CHECKING
+
+from wire.apis import ApiKey
+from wire.messages.reach_broker import ReachBrokerRequest, ReachBrokerResponse
+
+if TYPE_CHECKING:
+    from cluster.handlers.call import ApiCall
+    from cluster.handlers.registry import Registry
+
+
+def register(registry: "Registry") -> None:
+    """Serve ReachBroker."""
+    registry.add_async(ApiKey.REACH_BROKER, 0, 0, handle)
+
+
+async def handle(call: "ApiCall") -> ReachBrokerResponse:
+    """Try it. A broker that does not watch over others says that it can: it vetoes what it takes no part in."""
+    request: ReachBrokerRequest = call.request
+    watch = call.broker.session_watch
+    return ReachBrokerResponse(is_reached=watch is None or await watch.reach(request.broker_id))

@@ -1,0 +1,37 @@
+"""WatchSession 0, Ottla's own: take over the key of another broker's ZooKeeper session, to watch over it.
+
+The ensemble is ours, as brokers of one cluster share it. An empty password takes the key back.
+"""
+
+from typing import TYPE_CHECKING
+
+from cluster.zookeeper.session_closer import SessionKey
+from wire.apis import ApiKey
+from wire.messages.watch_session import WatchSessionRequest, WatchSessionResponse
+
+if TYPE_CHECKING:
+    from cluster.handlers.call import ApiCall
+    from cluster.handlers.registry import Registry
+
+
+def register(registry: "Registry") -> None:
+    """Serve WatchSession."""
+    registry.add(ApiKey.WATCH_SESSION, 0, 0, begin)
+
+
+def begin(call: "ApiCall") -> None:
+    """Hold the key, or let go of it."""
+    request: WatchSessionRequest = call.request
+    watch = call.broker.session_watch
+    if watch is not None:
+        if request.password:
+            key = SessionKey(
+                call.broker.config.zookeeper_connect,
+                request.session_id,
+                bytes(request.password),
+                request.timeout_ms / 1000,
+            )
+            watch.hold(request.broker_id, request.broker_epoch, key)
+        else:
+            watch.release(request.broker_id, request.session_id)
+    call.respond(WatchSessionResponse())

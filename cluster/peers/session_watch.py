@@ -1,0 +1,282 @@
+"""Watching over the ZooKeeper sessions of other brokers: closing them when their host is dead.
+
+A guardian closes the session of a process that dies. Where the guardian dies as well, with its container or host, the
+session would live until its timeout, and with it every leadership of the broker. A witness holds the session's key, in
+memory, asks the broker for a sign of life several times within a limit, and closes its session on good evidence:
+`cluster.statemachines.peer_liveness` says which.
+"""
+
+import errno
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from cluster.network.broker_client import ConnectionFailedError
+from cluster.statemachines.peer_liveness import Observation, PeerLiveness, is_dead, is_suspect, observe
+from wire.errors import RemoteProtocolError
+from wire.messages.api_versions import ApiVersionsRequest
+from wire.messages.reach_broker import ReachBrokerRequest
+
+if TYPE_CHECKING:
+    from cluster.network.broker_client import BrokerChannel
+    from cluster.network.dialling import Dial
+    from cluster.peers.peer_requests import Connect, PeerRequests
+    from cluster.replication.metadata_cache import MetadataCache, Node
+    from cluster.zookeeper.session_closer import SessionKey
+    from timing.clock import Clock
+    from wire.types import BrokerEpoch, BrokerId
+
+logger = logging.getLogger(__name__)
+
+CloseSession = Callable[["SessionKey"], Awaitable[bool]]
+
+SIGNS_PER_LIMIT: Final = 5
+"""How often a sign of life is asked for within the limit."""
+KEPT_S: Final = 15.0
+"""How long a key is kept that is not handed over again, while its broker lives."""
+QUIET_S: Final = 10.0
+"""How long after closing a broker's session silence is no reason to close its next one."""
+WATCHED_MAX: Final = 1000
+ASKED_MAX: Final = 8
+"""How many other brokers are asked about a suspect."""
+_ATTEMPTS: Final = 3
+_PATIENCE_ENDED: Final = 0.25
+_PATIENCE_SILENT: Final = 0.6
+_PATIENCE_ASKED: Final = 0.35
+_PATIENCE_ASKING: Final = 0.5
+"""Parts of the limit: how long we try to connect after a connection was ended, and after silence; how long a broker
+tries that was asked, and how long we wait for its answer."""
+_OWN_NETWORK: Final = frozenset(
+    {errno.ENETUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL, errno.EMFILE, errno.ENFILE}
+)
+"""What connecting fails with where the fault is ours."""
+
+
+@dataclass(slots=True, eq=False)
+class _Watched:
+    """One broker whose session's key we hold."""
+
+    broker_id: "BrokerId"
+    epoch: "BrokerEpoch"
+    key: "SessionKey"
+    renewed_at: float
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+
+
+class SessionWatch:
+    """Holds the keys of other brokers' sessions, and watches over each.
+
+    Args:
+        broker_id: This broker.
+        listener: The listener that brokers talk to each other on.
+        metadata: Who lives.
+        limit_s: How long a broker may be silent.
+        connect: Makes a channel whose time-outs are well below the limit.
+        dial: Makes bare connections.
+        requests: Asks other brokers.
+        close_session: Closes a session; tells whether ZooKeeper said so.
+        session_is_live: Whether our own session is known to live.
+        clock: Monotonic time.
+    """
+
+    def __init__(
+        self,
+        broker_id: "BrokerId",
+        listener: str,
+        metadata: "MetadataCache",
+        limit_s: float,
+        connect: "Connect",
+        dial: "Dial",
+        requests: "PeerRequests",
+        close_session: CloseSession,
+        session_is_live: Callable[[], bool],
+        clock: "Clock",
+    ) -> None:
+        self._broker_id = broker_id
+        self._listener = listener
+        self._metadata = metadata
+        self._limit_s = limit_s
+        self._connect = connect
+        self._dial = dial
+        self._requests = requests
+        self._close_session = close_session
+        self._session_is_live = session_is_live
+        self._clock = clock
+        self._watched: dict[BrokerId, _Watched] = {}
+        self._closed_at: dict[BrokerId, float] = {}
+        self._nursery: trio.Nursery | None = None
+
+    @property
+    def watched(self) -> list["BrokerId"]:
+        """The brokers whose sessions we watch over."""
+        return sorted(self._watched)
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            try:
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None
+
+    def hold(self, broker_id: "BrokerId", epoch: "BrokerEpoch", key: "SessionKey") -> None:
+        """Take over the key of a broker's session, and watch over it from now on."""
+        if self._nursery is None or broker_id == self._broker_id:
+            return
+        present = self._watched.get(broker_id)
+        if present is not None and present.key == key:
+            present.renewed_at = self._clock.monotonic()
+            return
+        if present is not None:
+            if epoch < present.epoch:
+                return  # a key of an earlier life, handed over late
+            present.scope.cancel()
+        elif len(self._watched) >= WATCHED_MAX:
+            return
+        watched = self._watched[broker_id] = _Watched(broker_id, epoch, key, self._clock.monotonic())
+        self._nursery.start_soon(self._watch, watched, name=f"watch over the session of broker {broker_id}")
+
+    def release(self, broker_id: "BrokerId", session_id: int) -> None:
+        """Forget the key of a broker that leaves in good order."""
+        watched = self._watched.get(broker_id)
+        if watched is not None and watched.key.session_id == session_id:
+            del self._watched[broker_id]
+            watched.scope.cancel()
+
+    async def reach(self, broker_id: "BrokerId") -> bool:
+        """Tell whether a connection can be made to a live broker."""
+        node = self._metadata.node(broker_id, self._listener)
+        return node is not None and await self._try(node, _PATIENCE_ASKED) is not Observation.NOT_REACHED
+
+    async def _watch(self, watched: _Watched) -> None:
+        with watched.scope:
+            if await self._wait_dead(watched):
+                await self._end_session(watched)
+        if self._watched.get(watched.broker_id) is watched:
+            del self._watched[watched.broker_id]
+
+    async def _wait_dead(self, watched: _Watched) -> bool:
+        """Wait until a broker is found dead, and return True; return False where it is not ours to watch any more."""
+        pause_s = self._limit_s / SIGNS_PER_LIMIT
+        liveness = PeerLiveness()
+        looked_at = self._clock.monotonic()
+        channel: BrokerChannel | None = None
+        connected_to: Node | None = None
+        try:
+            while True:
+                node = self._metadata.node(watched.broker_id, self._listener)
+                if node != connected_to:
+                    if channel is not None:
+                        channel.close()
+                    connected_to, channel = node, None if node is None else self._connect(node)
+                if node is not None and channel is not None:
+                    for observation in await self._look(node, channel, liveness):
+                        now = self._clock.monotonic()
+                        # A stall of ours is no silence of theirs.
+                        elapsed_s, looked_at = min(now - looked_at, 1.2 * self._limit_s), now
+                        liveness = observe(liveness, observation, elapsed_s)
+                        if is_suspect(liveness, observation, self._limit_s) and await self._is_dead(
+                            watched, liveness
+                        ):
+                            return True
+                if liveness == PeerLiveness():
+                    if self._clock.monotonic() - watched.renewed_at > KEPT_S:
+                        return False
+                    await trio.sleep(pause_s)
+                else:
+                    await trio.sleep(pause_s / 4)
+        finally:
+            if channel is not None:
+                channel.close()
+
+    async def _look(
+        self, node: "Node", channel: "BrokerChannel", liveness: PeerLiveness
+    ) -> list[Observation]:
+        """Ask for a sign of life; where none comes, see whether a connection can be made."""
+        if liveness != PeerLiveness():
+            return [await self._try(node, _PATIENCE_ENDED if liveness.was_ended else _PATIENCE_SILENT)]
+        had_connection = getattr(channel, "is_connected", False)
+        try:
+            await channel.request(ApiVersionsRequest(), 0)
+        except ConnectionFailedError as error:
+            ended = had_connection and error.errno != errno.ETIMEDOUT
+        except RemoteProtocolError:
+            ended = False
+        else:
+            return [Observation.ANSWERED]
+        if ended:
+            return [Observation.ENDED, await self._try(node, _PATIENCE_ENDED)]
+        return [await self._try(node, _PATIENCE_SILENT)]
+
+    async def _try(self, node: "Node", patience: float) -> Observation:
+        """Make a connection, in attempts of which each begins while the ones before it go on, and close it.
+
+        Args:
+            node: Where to.
+            patience: How much of the limit it may take.
+        """
+        outcome = Observation.NOT_REACHED
+        patience_s = patience * self._limit_s
+        with trio.move_on_after(patience_s):
+            async with trio.open_nursery() as nursery:
+
+                async def attempt() -> None:
+                    nonlocal outcome
+                    try:
+                        link = await self._dial(node.host, node.port)
+                    except OSError as error:
+                        ours = error.errno in _OWN_NETWORK
+                        outcome = Observation.NOTHING if ours else Observation.NOT_REACHED
+                    else:
+                        link.close()
+                        outcome = Observation.REACHED
+                    nursery.cancel_scope.cancel()
+
+                for _ in range(_ATTEMPTS):
+                    nursery.start_soon(attempt)
+                    await trio.sleep(patience_s / _ATTEMPTS)
+        return outcome
+
+    async def _is_dead(self, watched: _Watched, liveness: PeerLiveness) -> bool:
+        """Ask the other brokers about a suspect, and decide."""
+        if not self._session_is_live():
+            return False
+        closed_at = self._closed_at.get(watched.broker_id)
+        if not liveness.was_ended and closed_at is not None and self._clock.monotonic() - closed_at < QUIET_S:
+            return False
+        brokers = self._metadata.snapshot.brokers
+        others = [each for each in sorted(brokers) if each not in (self._broker_id, watched.broker_id)]
+        votes: list[bool] = []
+
+        async def ask(broker_id: "BrokerId") -> None:
+            node = self._metadata.node(broker_id, self._listener)
+            if node is None:
+                return
+            try:
+                answer = await self._requests.ask(node, ReachBrokerRequest(broker_id=watched.broker_id))
+            except OSError:
+                return
+            if answer is not None:
+                votes.append(answer.is_reached)
+
+        # The next brokers in the ring, as many as it takes.
+        nearest = sorted(others, key=lambda each: (each < watched.broker_id, each))[:ASKED_MAX]
+        with trio.move_on_after(_PATIENCE_ASKING * self._limit_s):
+            async with trio.open_nursery() as nursery:
+                for broker_id in nearest:
+                    nursery.start_soon(ask, broker_id)
+        return is_dead(liveness, votes, len(brokers.keys() | {self._broker_id, watched.broker_id}))
+
+    async def _end_session(self, watched: _Watched) -> None:
+        logger.warning(
+            "broker %d is dead: no broker that answers can connect to it; closing its ZooKeeper session 0x%x",
+            watched.broker_id,
+            watched.key.session_id & 0xFFFFFFFFFFFFFFFF,
+        )
+        self._closed_at[watched.broker_id] = self._clock.monotonic()
+        if not await self._close_session(watched.key):
+            logger.warning("the session of broker %d was not closed, and must time out", watched.broker_id)

@@ -1,0 +1,99 @@
+"""When a broker that watches another one's ZooKeeper session takes that broker for dead, and who watches whom.
+
+Closing a session is safe at any time: it is what its expiry does, and epochs fence the rest. But a broker that lives
+loses its leaderships by it, so the evidence has to be good:
+
+- A broker that a connection can be made to is alive, however long it does not answer: its kernel answers, and its
+  guardian sees to it if its loop hangs.
+- A connection that the other side ended, where no new one can be made, is what the death of a process leaves behind;
+  that is enough, unless any other broker can connect.
+- Silence alone, without a connection that was ended, may be our own network. It counts past the limit, and if most of
+  the registered brokers, we among them, cannot connect. A broker that is alone with its belief does nothing.
+
+Only time counts in which the watching broker was awake itself.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from wire.types import BrokerId
+
+WITNESSES = 2
+"""How many brokers hold the key of a broker's session."""
+
+
+class Observation(Enum):
+    """What came of asking the watched broker for a sign of life."""
+
+    ANSWERED = "answered"
+    REACHED = "reached"  # it does not answer in time, but a connection can be made
+    ENDED = "ended"  # the other side ended the connection
+    NOT_REACHED = "not reached"  # no connection can be made
+    NOTHING = "nothing"  # our own network is down: that says nothing about others
+
+
+@dataclass(frozen=True, slots=True)
+class PeerLiveness:
+    """What is known of a watched broker since it was last heard of.
+
+    Attributes:
+        silent_s: For how long it has not been heard of, in seconds that we were awake.
+        was_ended: Whether its side ended our connection since.
+    """
+
+    silent_s: float = 0.0
+    was_ended: bool = False
+
+
+def observe(liveness: PeerLiveness, observation: Observation, elapsed_s: float) -> PeerLiveness:
+    """Return what is known after an observation.
+
+    Args:
+        liveness: What was known.
+        observation: What came of asking.
+        elapsed_s: How long after the last observation, as far as we were awake.
+    """
+    match observation:
+        case Observation.ANSWERED | Observation.REACHED:
+            return PeerLiveness()
+        case Observation.ENDED:
+            return PeerLiveness(liveness.silent_s + elapsed_s, was_ended=True)
+        case Observation.NOT_REACHED:
+            return replace(liveness, silent_s=liveness.silent_s + elapsed_s)
+        case Observation.NOTHING:
+            return liveness
+
+
+def is_suspect(liveness: PeerLiveness, observation: Observation, limit_s: float) -> bool:
+    """Whether it is time to ask the other brokers."""
+    return observation is Observation.NOT_REACHED and (liveness.was_ended or liveness.silent_s > limit_s)
+
+
+def is_dead(liveness: PeerLiveness, votes: Collection[bool], registered: int) -> bool:
+    """Decide about a suspect.
+
+    Args:
+        liveness: What we know ourselves.
+        votes: Of each other broker that answered, whether it can connect to the suspect.
+        registered: How many brokers are registered, the suspect and we ourselves among them.
+    """
+    if any(votes):
+        return False
+    return liveness.was_ended or 2 * (1 + len(votes)) > registered
+
+
+def choose_witnesses(
+    broker_id: BrokerId, controller_id: BrokerId | None, candidates: Collection[BrokerId]
+) -> tuple[BrokerId, ...]:
+    """Choose who holds the key of a broker's session: the controller, and the next brokers in the ring of ids.
+
+    Args:
+        broker_id: The broker.
+        controller_id: The active controller, None where none is known.
+        candidates: Brokers that can hold keys.
+    """
+    others = sorted(each for each in candidates if each != broker_id)
+    ring = [each for each in others if each > broker_id] + [each for each in others if each < broker_id]
+    first = [controller_id] if controller_id in others and controller_id is not None else []
+    return tuple(dict.fromkeys([*first, *ring]))[:WITNESSES]
