@@ -18,6 +18,12 @@ from wire.types import BrokerId
 
 logger = logging.getLogger(__name__)
 
+_WARNED: Final = {
+    "metric.reporters": "metrics are read from ottla.metrics.port",
+    "kafka.metrics.reporters": "metrics are read from ottla.metrics.port",
+    "control.plane.listener.name": "requests of the controller come on the inter-broker listener",
+}
+"""Settings that others count on, and that have no effect here, with the reason."""
 UNLIMITED: Final = (1 << 63) - 1
 
 
@@ -208,6 +214,9 @@ def text_of(value: Value) -> str:
 
 
 def _warn_of_unknown(originals: Mapping[str, str]) -> None:
+    for name, reason in _WARNED.items():
+        if originals.get(name):
+            logger.warning("%s=%s has no effect: %s", name, originals[name], reason)
     for name in originals:
         if base_name(name) in broker_settings() or is_authorizer_setting(name):
             continue

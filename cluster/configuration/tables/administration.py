@@ -48,10 +48,10 @@ medium | read-only
     refused: Java classes are not loaded
     A Java class that names who is connected.
 metric.reporters | list | | low | read-only
-    refused: metrics are read from ottla.metrics.port
+    without effect
     Java classes that report metrics.
 kafka.metrics.reporters | list | | low | read-only
-    refused: metrics are read from ottla.metrics.port
+    without effect
     Java classes that report metrics of the older kind.
 kafka.metrics.polling.interval.secs | int | 10 | low | read-only
     valid: 1..

@@ -19,7 +19,7 @@ security.inter.broker.protocol | string | PLAINTEXT | medium | read-only
     valid: PLAINTEXT
     The security protocol between brokers where no listener name is given for it.
 control.plane.listener.name | string | null | high | read-only
-    refused: controller requests arrive on the inter-broker listener
+    without effect
     A listener of its own for requests of the controller.
 early.start.listeners | string | null | high | read-only
     refused: listeners start together

@@ -42,7 +42,7 @@ replica.socket.receive.buffer.bytes | int | 65536 | high | read-only
 replica.high.watermark.checkpoint.interval.ms | long | 5000 | high | read-only
     How often high watermarks are written to their checkpoint file.
 replica.selector.class | string | null | medium | read-only
-    valid: org.apache.kafka.common.replica.RackAwareReplicaSelector
+    valid: org.apache.kafka.common.replica.LeaderSelector, org.apache.kafka.common.replica.RackAwareReplicaSelector
     How a consumer's preferred replica is chosen: the leader, or one in the consumer's rack.
 num.replica.alter.log.dirs.threads | int | null | high | read-only
     valid: 1..

@@ -1,6 +1,7 @@
 """``ottla broker``: one broker in the foreground, from a ``server.properties``."""
 
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,6 +44,7 @@ def run_from_file(properties: Path, overrides: Sequence[str], link: "GuardianLin
     from cluster.broker.exit_codes import ExitCode
     from cluster.broker.process import run
     from cluster.configuration.broker_config import BrokerConfig
+    from cluster.configuration.config_providers import resolve_references
     from cluster.configuration.errors import ConfigError
     from cluster.configuration.properties import parse_overrides, read_properties
 
@@ -50,7 +52,8 @@ def run_from_file(properties: Path, overrides: Sequence[str], link: "GuardianLin
     # The broker itself logs a lost or restored ZooKeeper connection, once and not at each attempt.
     logging.getLogger("kazoo").setLevel(logging.ERROR)
     try:
-        config = BrokerConfig(read_properties(properties) | parse_overrides(overrides))
+        given = read_properties(properties) | parse_overrides(overrides)
+        config = BrokerConfig(resolve_references(given, os.environ))
     except ConfigError as error:
         logging.getLogger(__name__).critical("%s", error)
         return ExitCode.CONFIGURATION

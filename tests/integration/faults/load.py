@@ -62,6 +62,7 @@ class Load:
         self._times: dict[int, list[float]] = {p: [] for p in range(partitions)}
         self._sent = dict.fromkeys(range(partitions), -1)
         self._acknowledged = dict.fromkeys(range(partitions), -1)
+        self._ends = dict.fromkeys(range(partitions), 0)
         self._progress = threading.Condition()
         self._done = threading.Event()
         self._producer = Producer(
@@ -119,6 +120,10 @@ class Load:
         """Return the highest number that was acknowledged on a partition."""
         return self._acknowledged[partition]
 
+    def acknowledged_end(self, partition: int) -> int:
+        """Return the offset behind the last one that was acknowledged on a partition."""
+        return self._ends[partition]
+
     def longest_gap_s(self, since: float, *partitions: int) -> float:
         """Return the longest time in which a partition acknowledged nothing: the worst one's, of all or of those named.
 
@@ -172,6 +177,7 @@ class Load:
             # A retry that the cluster knows for one, but not any more where it went, comes without an offset.
             offset = -1 if message.offset() is None else message.offset()
             self.history.acknowledged(mark, Place(self.topic, partition), offset)
+            self._ends[partition] = max(self._ends[partition], offset + 1)
             self._times[partition].append(time.perf_counter())
             self._acknowledged[partition] = max(self._acknowledged[partition], mark.number)
         with self._progress:
