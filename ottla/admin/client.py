@@ -10,17 +10,62 @@ from ottla.admin.groups import GroupsAdmin
 from ottla.admin.logs import LogsAdmin
 from ottla.admin.moves import MovesAdmin
 from ottla.admin.replicas import ReplicasAdmin
+from ottla.admin.router import Router
 from ottla.admin.topics import TopicsAdmin
 
 REQUEST_TIMEOUT_S: Final = 30.0
 
 
-class Admin(TopicsAdmin, ConfigsAdmin, MovesAdmin, LogsAdmin, ReplicasAdmin, GroupsAdmin):
+class Admin:
     """Asks a cluster about its topics, brokers, logs and groups, and changes them. Made by `open_admin`.
 
     Each call raises `ApiError` where the cluster refuses, `ConnectError` where it cannot be reached in time,
-    and `NoCommonVersionError` where the broker does not serve what is asked.
+    and `NoCommonVersionError` where the broker does not serve what is asked. The calls are those of its parts, which
+    say what each does.
+
+    Args:
+        router: Connections to the brokers.
     """
+
+    def __init__(self, router: Router) -> None:
+        self.refresh = router.refresh
+        self.close = router.close
+
+        topics = TopicsAdmin(router)
+        self.list_topics = topics.list_topics
+        self.describe_topics = topics.describe_topics
+        self.create_topics = topics.create_topics
+        self.delete_topics = topics.delete_topics
+        self.create_partitions = topics.create_partitions
+
+        configs = ConfigsAdmin(router)
+        self.describe_topic_configs = configs.describe_topic_configs
+        self.describe_configs = configs.describe_configs
+        self.alter_configs = configs.alter_configs
+
+        moves = MovesAdmin(router)
+        self.list_reassignments = moves.list_reassignments
+        self.alter_reassignments = moves.alter_reassignments
+        self.elect_leaders = moves.elect_leaders
+
+        logs = LogsAdmin(router)
+        self.describe_log_dirs = logs.describe_log_dirs
+        self.alter_replica_log_dirs = logs.alter_replica_log_dirs
+        self.list_offsets = logs.list_offsets
+        self.delete_records = logs.delete_records
+        self.api_versions = logs.api_versions
+
+        replicas = ReplicasAdmin(router)
+        self.read_replicas = replicas.read_replicas
+        self.replica_start = replicas.replica_start
+
+        groups = GroupsAdmin(router)
+        self.list_groups = groups.list_groups
+        self.describe_group = groups.describe_group
+        self.committed_offsets = groups.committed_offsets
+        self.commit_offsets = groups.commit_offsets
+        self.delete_groups = groups.delete_groups
+        self.delete_offsets = groups.delete_offsets
 
 
 @asynccontextmanager
@@ -38,7 +83,7 @@ async def open_admin(
         ValueError: the servers are not written as ``host:port``.
         BootstrapError: none of them answers.
     """
-    admin = Admin(parse_addresses(bootstrap_servers), client_id, timeout_s)
+    admin = Admin(Router(parse_addresses(bootstrap_servers), client_id, timeout_s))
     try:
         await admin.refresh()
         yield admin

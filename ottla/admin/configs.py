@@ -17,8 +17,11 @@ from wire.schema import Request
 from wire.types import BrokerId
 
 
-class ConfigsAdmin(Router):
+class ConfigsAdmin:
     """The part of the admin client that is about configurations."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
 
     async def describe_topic_configs(
         self, names: Sequence[str]
@@ -130,7 +133,11 @@ class ConfigsAdmin(Router):
 
     async def _on_named(self, broker_id: BrokerId | None, request: Request) -> Any:
         """Ask the broker that the resources name, where they do: a broker answers for itself only."""
-        return await (self._on_any(request) if broker_id is None else self._on_broker(broker_id, request))
+        return await (
+            self._router.ask_any(request)
+            if broker_id is None
+            else self._router.ask_broker(broker_id, request)
+        )
 
 
 def resource_text(resource: ConfigResource) -> str:

@@ -64,8 +64,11 @@ class CommittedPosition:
     metadata: str = ""
 
 
-class GroupsAdmin(Router):
+class GroupsAdmin:
     """The part of the admin client that is about consumer groups. Needs brokers of version 3.0 or later."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
 
     async def list_groups(self, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[ListedGroup]:
         """Return the groups of all coordinators, sorted.
@@ -82,10 +85,10 @@ class GroupsAdmin(Router):
 
         request = api.ListGroupsRequest(states_filter=states, types_filter=types)
         found: list[ListedGroup] = []
-        for broker_id in sorted((await self.refresh()).brokers):
+        for broker_id in sorted((await self._router.refresh()).brokers):
 
             async def ask(broker_id: BrokerId = broker_id) -> api.ListGroupsResponse:
-                answer: api.ListGroupsResponse = await self._on_broker(broker_id, request)
+                answer: api.ListGroupsResponse = await self._router.ask_broker(broker_id, request)
                 raise_for(answer.error_code, None, f"the groups of broker {broker_id}")
                 return answer
 
@@ -108,7 +111,7 @@ class GroupsAdmin(Router):
 
         async def ask() -> GroupDescription:
             coordinator = await self._group_coordinator(group_id)
-            answer: api.DescribeGroupsResponse = await self._on_broker(coordinator, request)
+            answer: api.DescribeGroupsResponse = await self._router.ask_broker(coordinator, request)
             (group,) = answer.groups
             raise_for(group.error_code, None, f"group {group_id!r}")
             members = tuple(
@@ -138,7 +141,7 @@ class GroupsAdmin(Router):
         request = api.OffsetFetchRequest(groups=[api.OffsetFetchRequestGroup(group_id=group_id, topics=None)])
 
         async def ask() -> dict[TopicPartition, CommittedPosition]:
-            answer: api.OffsetFetchResponse = await self._on_broker(
+            answer: api.OffsetFetchResponse = await self._router.ask_broker(
                 await self._group_coordinator(group_id), request
             )
             (group,) = answer.groups
@@ -184,7 +187,7 @@ class GroupsAdmin(Router):
         )
 
         async def ask() -> dict[TopicPartition, Error]:
-            answer: api.OffsetCommitResponse = await self._on_broker(
+            answer: api.OffsetCommitResponse = await self._router.ask_broker(
                 await self._group_coordinator(group_id), request
             )
             results = {
@@ -208,7 +211,7 @@ class GroupsAdmin(Router):
 
             async def ask(group_id: str = group_id) -> Error:
                 request = api.DeleteGroupsRequest(groups_names=[group_id])
-                answer: api.DeleteGroupsResponse = await self._on_broker(
+                answer: api.DeleteGroupsResponse = await self._router.ask_broker(
                     await self._group_coordinator(group_id), request
                 )
                 (result,) = answer.results
@@ -242,7 +245,7 @@ class GroupsAdmin(Router):
         )
 
         async def ask() -> dict[TopicPartition, Error]:
-            answer: api.OffsetDeleteResponse = await self._on_broker(
+            answer: api.OffsetDeleteResponse = await self._router.ask_broker(
                 await self._group_coordinator(group_id), request
             )
             raise_for(answer.error_code, None, f"group {group_id!r}")
@@ -258,7 +261,7 @@ class GroupsAdmin(Router):
         from wire.messages import find_coordinator as api
 
         request = api.FindCoordinatorRequest(key_type=_GROUPS, coordinator_keys=[group_id])
-        answer: api.FindCoordinatorResponse = await self._on_any(request)
+        answer: api.FindCoordinatorResponse = await self._router.ask_any(request)
         (found,) = answer.coordinators
         raise_for(found.error_code, found.error_message, f"the coordinator of group {group_id!r}")
         return found.node_id
@@ -271,7 +274,7 @@ class GroupsAdmin(Router):
             ConnectError: it cannot be reached all that time.
         """
         problem: Exception = ConnectError("no coordinator answers in time")
-        with trio.move_on_after(self._timeout_s):
+        with trio.move_on_after(self._router.timeout_s):
             for attempt in range(1_000_000):
                 if attempt:
                     await trio.sleep(BACKOFF_S[min(attempt, len(BACKOFF_S)) - 1])

@@ -9,8 +9,11 @@ from wire.errors import ApiError, Error
 from wire.types import BrokerId, Offset, TopicPartition, WallMs
 
 
-class LogsAdmin(Router):
+class LogsAdmin:
     """The part of the admin client that is about logs."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
 
     async def describe_log_dirs(
         self, broker_id: BrokerId, topics: Mapping[str, Sequence[int]] | None = None
@@ -35,7 +38,7 @@ class LogsAdmin(Router):
                 for name, indexes in topics.items()
             ]
         )
-        answer: api.DescribeLogDirsResponse = await self._on_broker(broker_id, request)
+        answer: api.DescribeLogDirsResponse = await self._router.ask_broker(broker_id, request)
         raise_for(answer.error_code, None, f"the log directories of broker {broker_id}")
         return [
             LogDirectory(
@@ -93,7 +96,7 @@ class LogsAdmin(Router):
                     for path, topics in directories.items()
                 ]
             )
-            answer: api.AlterReplicaLogDirsResponse = await self._on_broker(broker_id, request)
+            answer: api.AlterReplicaLogDirsResponse = await self._router.ask_broker(broker_id, request)
             for topic in answer.results:
                 for result in topic.partitions:
                     key = TopicPartition(topic.topic_name, result.partition_index), broker_id
@@ -144,7 +147,7 @@ class LogsAdmin(Router):
                 for found in topic.partitions
             }
 
-        return await self._on_leaders(wanted.keys(), request, results)
+        return await self._router.ask_leaders(wanted.keys(), request, results)
 
     async def delete_records(
         self, before: Mapping[TopicPartition, Offset]
@@ -170,7 +173,7 @@ class LogsAdmin(Router):
                     api.DeleteRecordsTopic(name=name, partitions=partitions)
                     for name, partitions in by_topic.items()
                 ],
-                timeout_ms=self._timeout_ms,
+                timeout_ms=self._router.timeout_ms,
             )
 
         def results(answer: Any) -> dict[TopicPartition, Offset | ApiError]:
@@ -182,7 +185,7 @@ class LogsAdmin(Router):
                 for result in topic.partitions
             }
 
-        return await self._on_leaders(before.keys(), request, results)
+        return await self._router.ask_leaders(before.keys(), request, results)
 
     async def api_versions(self, broker_id: BrokerId) -> dict[int, tuple[int, int]]:
         """Return what a broker serves: the lowest and highest version of each API, by its key.
@@ -190,4 +193,4 @@ class LogsAdmin(Router):
         Raises:
             ConnectError: it does not live, or cannot be reached.
         """
-        return dict((await self._to_broker(broker_id)).versions)
+        return dict((await self._router.connection_to(broker_id)).versions)

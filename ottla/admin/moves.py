@@ -16,8 +16,11 @@ class Election(IntEnum):
     UNCLEAN = 1
 
 
-class MovesAdmin(Router):
+class MovesAdmin:
     """The part of the admin client that is about replicas and leaders."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
 
     async def list_reassignments(self) -> dict[TopicPartition, Reassignment]:
         """Return the partitions that are being moved."""
@@ -26,8 +29,8 @@ class MovesAdmin(Router):
             ListPartitionReassignmentsResponse,
         )
 
-        request = ListPartitionReassignmentsRequest(topics=None, timeout_ms=self._timeout_ms)
-        answer: ListPartitionReassignmentsResponse = await self._on_controller(
+        request = ListPartitionReassignmentsRequest(topics=None, timeout_ms=self._router.timeout_ms)
+        answer: ListPartitionReassignmentsResponse = await self._router.ask_controller(
             request, lambda r: [r.error_code]
         )
         raise_for(answer.error_code, answer.error_message, "listing reassignments")
@@ -66,13 +69,13 @@ class MovesAdmin(Router):
                 )
             )
         request = api.AlterPartitionReassignmentsRequest(
-            timeout_ms=self._timeout_ms,
+            timeout_ms=self._router.timeout_ms,
             topics=[
                 api.ReassignableTopic(name=name, partitions=partitions)
                 for name, partitions in by_topic.items()
             ],
         )
-        answer: api.AlterPartitionReassignmentsResponse = await self._on_controller(
+        answer: api.AlterPartitionReassignmentsResponse = await self._router.ask_controller(
             request, lambda r: [r.error_code]
         )
         raise_for(answer.error_code, answer.error_message, "reassigning partitions")
@@ -111,7 +114,7 @@ class MovesAdmin(Router):
             else [
                 api.TopicPartitions(topic=topic, partitions=indexes) for topic, indexes in by_topic.items()
             ],
-            timeout_ms=self._timeout_ms,
+            timeout_ms=self._router.timeout_ms,
         )
 
         def codes(answer: api.ElectLeadersResponse) -> Iterable[int]:
@@ -119,7 +122,7 @@ class MovesAdmin(Router):
             for topic in answer.replica_election_results:
                 yield from (result.error_code for result in topic.partition_result)
 
-        answer: api.ElectLeadersResponse = await self._on_controller(request, codes)
+        answer: api.ElectLeadersResponse = await self._router.ask_controller(request, codes)
         raise_for(answer.error_code, None, "electing leaders")
         return {
             TopicPartition(topic.topic, result.partition_id): error_of(

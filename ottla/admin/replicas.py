@@ -26,8 +26,11 @@ class ReplicaRead(NamedTuple):
     records: bytes = b""
 
 
-class ReplicasAdmin(Router):
+class ReplicasAdmin:
     """The part of the admin client that reads from replicas, leaders or not."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
 
     async def read_replicas(
         self,
@@ -69,7 +72,7 @@ class ReplicasAdmin(Router):
                 for name, partitions in by_topic.items()
             ],
         )
-        answer: api.FetchResponse = await self._on_broker(broker_id, request)
+        answer: api.FetchResponse = await self._router.ask_broker(broker_id, request)
         raise_for(answer.error_code, None, f"reading from broker {broker_id}")
         names = {topic_id: name for name, topic_id in topic_ids.items()}
         return {
@@ -99,6 +102,6 @@ class ReplicasAdmin(Router):
                 )
             ],
         )
-        answer: api.ListOffsetsResponse = await self._on_broker(broker_id, request)
+        answer: api.ListOffsetsResponse = await self._router.ask_broker(broker_id, request)
         ((found,),) = (topic.partitions for topic in answer.topics)
         return None if found.error_code else found.offset

@@ -41,7 +41,11 @@ class BootstrapError(ConnectError):
 
 
 class Router:
-    """Connections to the brokers of a cluster, made when first needed."""
+    """Connections to the brokers of a cluster, made when first needed.
+
+    Attributes:
+        timeout_s: How long each call may take, its retries included.
+    """
 
     def __init__(
         self,
@@ -52,7 +56,7 @@ class Router:
     ) -> None:
         self._bootstrap = bootstrap
         self._client_id = client_id
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._connect = connector
         self._connections: dict[tuple[str, int], Connection] = {}
         self._cluster = ClusterDescription(None, BrokerId(-1), {})
@@ -65,18 +69,18 @@ class Router:
 
     async def refresh(self) -> ClusterDescription:
         """Learn anew which brokers live and which is the controller."""
-        await self._metadata(MetadataRequest(topics=[]))
+        await self.metadata(MetadataRequest(topics=[]))
         return self._cluster
 
     @property
-    def _timeout_ms(self) -> int:
-        return int(self._timeout_s * 1000)
+    def timeout_ms(self) -> int:
+        """The same in milliseconds."""
+        return int(self.timeout_s * 1000)
 
-    async def _metadata(
-        self, request: MetadataRequest, broker_id: BrokerId | None = None
-    ) -> MetadataResponse:
+    async def metadata(self, request: MetadataRequest, broker_id: BrokerId | None = None) -> MetadataResponse:
+        """Ask one broker, or any, for metadata, and learn from the answer which brokers live."""
         answer: MetadataResponse = await (
-            self._on_any(request) if broker_id is None else self._on_broker(broker_id, request)
+            self.ask_any(request) if broker_id is None else self.ask_broker(broker_id, request)
         )
         self._cluster = ClusterDescription(
             answer.cluster_id,
@@ -88,7 +92,7 @@ class Router:
         )
         return answer
 
-    async def _on_any(self, request: Request) -> Any:
+    async def ask_any(self, request: Request) -> Any:
         """Ask whichever broker answers: one we are connected to, a known one, then the bootstrap addresses."""
         problems: dict[str, None] = {}
         known = [(broker.host, broker.port) for broker in self._cluster.brokers.values()]
@@ -96,16 +100,16 @@ class Router:
         for address in dict.fromkeys([*open_ones, *known, *self._bootstrap]):
             try:
                 connection = await self._connection(address)
-                return await connection.request(request, self._timeout_s)
+                return await connection.request(request, self.timeout_s)
             except (ConnectError, RemoteProtocolError) as error:
                 problems[str(error)] = None
         lines = "\n  ".join(problems)
         raise BootstrapError(f"no broker of the cluster can be reached:\n  {lines}")
 
-    async def _on_controller(self, request: Request, codes: Callable[[Any], Iterable[int]]) -> Any:
+    async def ask_controller(self, request: Request, codes: Callable[[Any], Iterable[int]]) -> Any:
         """Ask the controller; where it has changed, or cannot be reached, ask its successor."""
         problem: Exception = ConnectError("the cluster has no controller")
-        with trio.move_on_after(self._timeout_s):
+        with trio.move_on_after(self.timeout_s):
             for attempt in range(1_000_000):
                 if attempt:
                     await trio.sleep(BACKOFF_S[min(attempt, len(BACKOFF_S)) - 1])
@@ -115,7 +119,7 @@ class Router:
                     continue
                 try:
                     connection = await self._connection((controller.host, controller.port))
-                    answer = await connection.request(request, self._timeout_s)
+                    answer = await connection.request(request, self.timeout_s)
                 except ConnectError as error:
                     problem = error
                     continue
@@ -124,23 +128,23 @@ class Router:
                 problem = ApiError(Error.NOT_CONTROLLER)
         raise problem
 
-    async def _on_broker(self, broker_id: BrokerId, request: Request) -> Any:
+    async def ask_broker(self, broker_id: BrokerId, request: Request) -> Any:
         """Ask one broker.
 
         Raises:
             ConnectError: it is not among the live ones, or cannot be reached.
         """
-        connection = await self._to_broker(broker_id)
-        return await connection.request(request, self._timeout_s)
+        connection = await self.connection_to(broker_id)
+        return await connection.request(request, self.timeout_s)
 
-    async def _to_broker(self, broker_id: BrokerId) -> Connection:
+    async def connection_to(self, broker_id: BrokerId) -> Connection:
         broker = self._cluster.brokers.get(broker_id) or (await self.refresh()).brokers.get(broker_id)
         if broker is None:
             live = ", ".join(map(str, sorted(self._cluster.brokers)))
             raise ConnectError(f"broker {broker_id} is not alive; these are: {live}")
         return await self._connection((broker.host, broker.port))
 
-    async def _on_leaders(
+    async def ask_leaders(
         self,
         partitions: Collection[TopicPartition],
         request: Callable[[Collection[TopicPartition]], Request],
@@ -155,13 +159,13 @@ class Router:
         """
         found: dict[TopicPartition, T | ApiError] = {}
         left = set(partitions)
-        with trio.move_on_after(self._timeout_s):
+        with trio.move_on_after(self.timeout_s):
             for attempt in range(1_000_000):
                 if attempt:
                     await trio.sleep(BACKOFF_S[min(attempt, len(BACKOFF_S)) - 1])
                 for leader, led in (await self._led_by(left, found)).items():
                     try:
-                        answer = await self._on_broker(leader, request(led))
+                        answer = await self.ask_broker(leader, request(led))
                     except ConnectError as error:
                         found.update(dict.fromkeys(led, ApiError(Error.LEADER_NOT_AVAILABLE, str(error))))
                         continue
@@ -178,7 +182,7 @@ class Router:
     ) -> dict[BrokerId, list[TopicPartition]]:
         """Group partitions by their leaders; what has none gets its error in ``found``."""
         names = sorted({partition.topic for partition in partitions})
-        answer = await self._metadata(
+        answer = await self.metadata(
             MetadataRequest(
                 topics=[MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=False
             )

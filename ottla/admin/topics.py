@@ -10,8 +10,11 @@ from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from wire.types import NO_TOPIC_ID, BrokerId
 
 
-class TopicsAdmin(Router):
+class TopicsAdmin:
     """The part of the admin client that is about topics."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
 
     async def list_topics(self, *, internal: bool = True) -> list[str]:
         """Return the names of all topics, sorted."""
@@ -32,7 +35,7 @@ class TopicsAdmin(Router):
         """
         topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-        answer = await self._metadata(request, broker_id)
+        answer = await self._router.metadata(request, broker_id)
         found = []
         for topic in answer.topics:
             if topic.error_code and names is not None:
@@ -74,10 +77,10 @@ class TopicsAdmin(Router):
                 )
                 for topic in topics
             ],
-            timeout_ms=self._timeout_ms,
+            timeout_ms=self._router.timeout_ms,
             validate_only=validate_only,
         )
-        answer = await self._on_controller(request, lambda r: [t.error_code for t in r.topics])
+        answer = await self._router.ask_controller(request, lambda r: [t.error_code for t in r.topics])
         results = {}
         for result in answer.topics:
             if result.error_code != Error.TOPIC_ALREADY_EXISTS:
@@ -96,9 +99,9 @@ class TopicsAdmin(Router):
         request = api.DeleteTopicsRequest(
             topics=[api.DeleteTopicState(name=name) for name in names],
             topic_names=list(names),
-            timeout_ms=self._timeout_ms,
+            timeout_ms=self._router.timeout_ms,
         )
-        answer = await self._on_controller(request, lambda r: [t.error_code for t in r.responses])
+        answer = await self._router.ask_controller(request, lambda r: [t.error_code for t in r.responses])
         for result in answer.responses:
             raise_for(result.error_code, result.error_message, f"topic {result.name!r}")
 
@@ -129,9 +132,9 @@ class TopicsAdmin(Router):
                 api.CreatePartitionsTopic(name=name, count=count, assignments=placed(name))
                 for name, count in counts.items()
             ],
-            timeout_ms=self._timeout_ms,
+            timeout_ms=self._router.timeout_ms,
         )
-        answer = await self._on_controller(request, lambda r: [t.error_code for t in r.results])
+        answer = await self._router.ask_controller(request, lambda r: [t.error_code for t in r.results])
         for result in answer.results:
             raise_for(result.error_code, result.error_message, f"topic {result.name!r}")
 

@@ -84,6 +84,7 @@ async def _probe(
     from ottla.addresses import parse_addresses
     from ottla.admin import NewTopic
     from ottla.admin.client import REQUEST_TIMEOUT_S
+    from ottla.admin.router import Router
     from ottla.commands.diagnosis.probe_client import ProbeClient
     from ottla.commands.diagnosis.probe_loop import Probe
 
@@ -95,7 +96,7 @@ async def _probe(
     positions = await _wait_ends(admin, topic)
 
     def make_client() -> "ProbeClient":
-        client = ProbeClient(parse_addresses(bootstrap_server), "ottla-probe", REQUEST_TIMEOUT_S)
+        client = ProbeClient(Router(parse_addresses(bootstrap_server), "ottla-probe", REQUEST_TIMEOUT_S))
         client.topic = topic
         return client
 

@@ -6,7 +6,8 @@ It does not retry: what fails is what the probe is there to see.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ottla.admin import Admin, ConnectError
+from ottla.admin import ConnectError
+from ottla.admin.router import Router
 from wire.errors import ApiError, Error
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from wire.messages.find_coordinator import FindCoordinatorRequest
@@ -32,13 +33,26 @@ class Found(NamedTuple):
     value: bytes
 
 
-class ProbeClient(Admin):
-    """A client of one topic. Its calls raise `ApiError` or `ConnectError`, and learn the leaders anew after that."""
+class ProbeClient:
+    """A client of one topic. Its calls raise `ApiError` or `ConnectError`, and learn the leaders anew after that.
 
-    topic = ""
-    _topic_id: TopicId = NO_TOPIC_ID
-    _leaders: Mapping[int, BrokerId] = {}
-    _coordinator = BrokerId(-1)
+    Args:
+        router: Connections to the brokers.
+
+    Attributes:
+        topic: The topic's name.
+    """
+
+    def __init__(self, router: Router) -> None:
+        self.topic = ""
+        self._router = router
+        self._topic_id: TopicId = NO_TOPIC_ID
+        self._leaders: Mapping[int, BrokerId] = {}
+        self._coordinator = BrokerId(-1)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._router.close()
 
     async def leader(self, partition: int) -> BrokerId:
         """Return the last known leader of a partition.
@@ -50,7 +64,7 @@ class ProbeClient(Admin):
             request = MetadataRequest(
                 topics=[MetadataRequestTopic(name=self.topic)], allow_auto_topic_creation=False
             )
-            (topic,) = (await self._metadata(request)).topics
+            (topic,) = (await self._router.metadata(request)).topics
             self._topic_id = topic.topic_id
             self._leaders = {
                 each.partition_index: each.leader_id for each in topic.partitions if each.leader_id >= 0
@@ -114,7 +128,7 @@ class ProbeClient(Admin):
     async def commit(self, group: str, positions: Mapping[int, Offset]) -> None:
         """Commit positions for a group without members."""
         if self._coordinator < 0:
-            answer = await self._on_any(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]))
+            answer = await self._router.ask_any(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]))
             (coordinator,) = answer.coordinators
             self._check(coordinator.error_code)
             self._coordinator = coordinator.node_id
@@ -133,7 +147,7 @@ class ProbeClient(Admin):
             ],
         )
         try:
-            answer = await self._on_broker(self._coordinator, request)
+            answer = await self._router.ask_broker(self._coordinator, request)
         except ConnectError:
             self._coordinator = BrokerId(-1)
             raise
@@ -143,7 +157,7 @@ class ProbeClient(Admin):
 
     async def _at_leader(self, partition: int, request: Any) -> Any:
         try:
-            return await self._on_broker(await self.leader(partition), request)
+            return await self._router.ask_broker(await self.leader(partition), request)
         except ConnectError:
             self._leaders = {}
             raise

@@ -10,6 +10,7 @@ import trio.testing
 
 from ottla.addresses import parse_addresses
 from ottla.admin import Admin, BootstrapError, NewTopic
+from ottla.admin.router import Router
 from ottla.connection import ConnectError, Connection, NoCommonVersionError
 from wire.apis import API_TABLE, ApiKey
 from wire.errors import ApiError, Error, RemoteProtocolError
@@ -94,7 +95,7 @@ def run(story: Callable[[Cluster, Admin], Any], **options: Any) -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             cluster = Cluster(nursery, **options)
-            admin = Admin([("broker", 1000), ("broker", 1001)], "test", 10.0, cluster.connect)
+            admin = Admin(Router([("broker", 1000), ("broker", 1001)], "test", 10.0, cluster.connect))
             await story(cluster, admin)
             await admin.close()
             nursery.cancel_scope.cancel()
