@@ -15,7 +15,7 @@ from pipeline.topic_identity import TopicWatch
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from pipeline.jobs.aggregate import AggregateConfig
+    from pipeline.aggregate_config import AggregateConfig
 
 _QUERY = "ottla-aggregate"
 

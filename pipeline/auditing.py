@@ -11,7 +11,7 @@ from pipeline.report import Report
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from pipeline.jobs.audit import AuditConfig
+    from pipeline.audit_config import AuditConfig
 
 _COLUMNS: Final = (
     "partition", "records", "bytes", "first_offset", "last_offset", "missing_offsets", "gaps", "duplicates",

@@ -4,11 +4,15 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from pipeline.aggregate_config import AggregateConfig
+from pipeline.audit_config import AuditConfig
 from pipeline.failure import JobError
 from pipeline.flights import COUNT, KEY, SCHEMA, write_flights
+from pipeline.ingest_config import IngestConfig
 from pipeline.jobs import aggregate, audit, ingest, publish
 from pipeline.kafka_access import KafkaAccess
 from pipeline.kafka_source import read_batch
+from pipeline.publish_config import PublishConfig
 from pipeline.report import Report, Stop
 
 if TYPE_CHECKING:
@@ -87,7 +91,7 @@ class Demonstration:
 
     def _publish(self) -> dict[str, Any]:
         self._report.send("note", text=f"publishing {COUNT:,} flights to the topic {TOPIC}")
-        config = publish.PublishConfig(
+        config = PublishConfig(
             bootstrap_server=self._bootstrap,
             source=str(self._output / "flights"),
             source_format="csv",
@@ -103,7 +107,7 @@ class Demonstration:
     def _ingest(self) -> dict[str, Any]:
         table = self._output / "table"
         self._report.send("note", text=f"ingesting the topic to the Parquet table {table}")
-        config = ingest.IngestConfig(
+        config = IngestConfig(
             bootstrap_server=self._bootstrap,
             topic=(TOPIC,),
             table=str(table),
@@ -124,7 +128,7 @@ class Demonstration:
         spec = self._output / "flights-by-hour.toml"
         airlines = self._output / "airlines.csv"
         spec.write_text(_SPEC.format(topic=TOPIC, schema=SCHEMA, airlines=airlines, sink=HOURS_TOPIC))
-        config = aggregate.AggregateConfig(
+        config = AggregateConfig(
             bootstrap_server=self._bootstrap,
             spec=str(spec),
             checkpoint=str(self._output / "checkpoints" / "aggregate"),
@@ -134,7 +138,7 @@ class Demonstration:
 
     def _audit(self) -> dict[str, Any]:
         self._report.send("note", text="auditing the topic")
-        config = audit.AuditConfig(
+        config = AuditConfig(
             bootstrap_server=self._bootstrap,
             topic=TOPIC,
             id="cast(key as string)",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from pipeline.jobs.ingest import IngestConfig
+    from pipeline.ingest_config import IngestConfig
 
 _RAW: Final = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
 _PLACE: Final = ("topic", "partition", "offset", "timestamp", "key")

@@ -12,7 +12,7 @@ from pipeline.streams import Follower
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from pipeline.jobs.publish import PublishConfig
+    from pipeline.publish_config import PublishConfig
 
 
 class Publication:

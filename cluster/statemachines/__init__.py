@@ -1,1 +1,1 @@
-"""What a cluster may do next, decided without doing it: pure tables, steps that return effects."""
+"""What a cluster may do next, decided without I/O: tables, and steps that return the next state or effects."""

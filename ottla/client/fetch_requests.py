@@ -19,7 +19,7 @@ from wire.messages.fetch import (
 from wire.types import NO_BROKER, NO_LEADER_EPOCH, NO_TOPIC_ID, Offset, TopicId, TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.client.fetcher import FetchSettings
+    from ottla.client.fetch_settings import FetchSettings
 
 _BY_NAME_MAX: Final = 12
 _BY_ID_MAX: Final = 16

@@ -19,44 +19,18 @@ from ottla.client.context import ClientContext
 from ottla.client.errors import BrokerUnreachable, ClientError, CorruptData, OffsetLost, error_for
 from ottla.client.fetch_requests import fetch_request, take_leader_hint
 from ottla.client.fetch_sessions import FetchPlace, FetchSession
+from ottla.client.fetch_settings import FetchSettings
 from ottla.client.offset_lookup import look_up
-from ottla.client.positions import Endpoint, Position, PositionState, Start
+from ottla.client.positions import Position, PositionState, Start
 from wire.errors import Error, RemoteProtocolError
 from wire.messages.fetch import FetchResponse, PartitionData
 from wire.types import BrokerId, LeaderEpoch, TopicPartition
 
 _log = logging.getLogger(__name__)
 
-READ_UNCOMMITTED: Final = 0
-READ_COMMITTED: Final = 1
 _BRIEF_WAIT_S: Final = 0.02
 _DECODE_IN_THREAD_FROM: Final = 64 * 1024
 """Bytes of compressed records from which a thread decompresses them."""
-
-
-@dataclass(frozen=True, slots=True)
-class FetchSettings:
-    """How to fetch; sizes in bytes, times in seconds.
-
-    Attributes:
-        isolation: `READ_COMMITTED` or `READ_UNCOMMITTED`.
-        min_bytes: A broker waits for so many, for ``max_wait`` at most.
-        max_wait: How long it waits.
-        max_bytes: The most bytes of an answer.
-        partition_bytes: The most bytes of one partition in an answer; a first batch larger than this still comes.
-        room: The most bytes fetched, decompressed, and not asked for yet, shared by the partitions.
-        check_crcs: Whether checksums are compared.
-        on_offset_lost: Where to go on when records are lost; None raises `OffsetLost`.
-    """
-
-    isolation: int = READ_UNCOMMITTED
-    min_bytes: int = 1
-    max_wait: float = 0.5
-    max_bytes: int = 52_428_800
-    partition_bytes: int = 1_048_576
-    room: int = 67_108_864
-    check_crcs: bool = True
-    on_offset_lost: Endpoint | None = None
 
 
 @dataclass(slots=True)

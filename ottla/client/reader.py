@@ -10,7 +10,8 @@ import trio
 from ottla.client.codecs import Topic
 from ottla.client.context import ClientContext
 from ottla.client.errors import ClosedClient, UnknownTopic
-from ottla.client.fetcher import Fetcher, FetchSettings
+from ottla.client.fetch_settings import FetchSettings
+from ottla.client.fetcher import Fetcher
 from ottla.client.interceptors import notify
 from ottla.client.offset_lookup import look_up
 from ottla.client.positions import Starts, start_for

@@ -6,9 +6,9 @@ from typing import Any, Final, Required, TypedDict
 
 from ottla.client.codecs import Topic
 from ottla.client.context import ClientContext
-from ottla.client.fetcher import READ_COMMITTED as _COMMITTED
-from ottla.client.fetcher import READ_UNCOMMITTED as _UNCOMMITTED
-from ottla.client.fetcher import FetchSettings
+from ottla.client.fetch_settings import READ_COMMITTED as _COMMITTED
+from ottla.client.fetch_settings import READ_UNCOMMITTED as _UNCOMMITTED
+from ottla.client.fetch_settings import FetchSettings
 from ottla.client.positions import Endpoint, Starts, check_starts
 from ottla.client.reader import Reader
 from ottla.client.record_batch import Batch, OnBad
