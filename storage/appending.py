@@ -231,7 +231,7 @@ class LogAppender:
     def _append_some(
         self, view: memoryview, batches: list[tuple[int, BatchHeader]], start: int, size: int
     ) -> int:
-        """Append the batches from `start` on that go into one segment; gives the first that was not."""
+        """Append the batches from `start` on that go into one segment; return the first that was not."""
         segments, now = self._segments, self._files.log_directory.clock.wall_ms()
         first_position, first = batches[start]
         stop = len(batches)

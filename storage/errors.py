@@ -14,7 +14,7 @@ class LogError(Exception):
     """Base of all: UNKNOWN_SERVER_ERROR.
 
     Attributes:
-        kafka_error: the code that a client is told.
+        kafka_error: the code that a client gets.
     """
 
     kafka_error: ClassVar[Error] = Error.UNKNOWN_SERVER_ERROR

@@ -52,7 +52,7 @@ def load_directory(
     Args:
         log_directory: the directory.
         make: makes the object of a log, which is opened here.
-        progress: told after each log and recovered segment; from several threads if there are.
+        progress: called after each log and recovered segment; from several threads if there are.
         threads: how many logs are recovered at a time. After a clean stop there is nothing that threads would speed up.
 
     Raises:

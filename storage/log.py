@@ -120,7 +120,7 @@ class Log:
             recovery_point: as checkpointed.
             clean: whether its log directory was closed cleanly.
             compacted_to: up to where it is compacted, as checkpointed.
-            progress: told of recovered bytes.
+            progress: called with the number of bytes recovered.
 
         Raises:
             StorageError: the disk failed.
@@ -307,7 +307,7 @@ class Log:
 
     @property
     def is_flush_due(self) -> bool:
-        """Whether `flush.messages` records wait for a flush. Whoever appends sees to it, beside the loop."""
+        """Whether `flush.messages` records wait for a flush. The appender flushes them, beside the loop."""
         return self.segments.end_offset - self.flusher.recovery_point >= self.segments.config.flush_messages
 
     def flush(self, to: Offset | None = None) -> None:
@@ -374,7 +374,7 @@ class Log:
         self.topic_id = topic_id
 
     def rename(self, name: str) -> None:
-        """Give the log's directory another name within its log directory; the log goes on in it.
+        """Rename the log's directory within its log directory; the log stays in use.
 
         The name survives power loss after the next `flush`.
 

@@ -103,7 +103,7 @@ class LogDirectory:
             self._lock = None
 
     def fail(self, error: OSError, doing: str) -> StorageError:
-        """Take the directory offline, and give the error to raise.
+        """Take the directory offline, and return the error to raise.
 
         What a failed write left in a file is not known, and what a failed sync left in the page cache may be
         gone: nothing is tried again on this directory until the broker is restarted.

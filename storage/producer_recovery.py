@@ -84,7 +84,7 @@ def rebuild_producers(
 
     Args:
         producers: what is brought up; its snapshot files are read.
-        segments: the log. Transaction indexes are left alone: whoever recovers a segment writes those.
+        segments: the log. Transaction indexes are left alone: the recovery of a segment writes those.
         log_start: where the log starts.
         end: the offset to reach.
         trust_absence: that there is no snapshot at all means that there never was a producer (after a clean

@@ -336,7 +336,7 @@ class ProducerTable:
         self.end_offset = max(self.end_offset, log_start)
 
     def remove_expired(self, now: WallMs) -> int:
-        """Forget the producers that have been silent for long; gives how many."""
+        """Forget the producers that have been silent for long; return how many."""
         self.verifications.remove_expired(now, self._expiration_ms)
         expired = [
             producer_id
@@ -357,7 +357,7 @@ class ProducerTable:
         return self.entries
 
     def take_over(self, other: "ProducerTable") -> None:
-        """Know what another table knows, whose log has the same records up to the same end, and is given up."""
+        """Adopt the state of a table whose identical log is being discarded."""
         self.entries = dict(other.entries)
         self._open = dict(other._open)
         self._unreplicated = dict(other._unreplicated)

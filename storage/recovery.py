@@ -60,7 +60,7 @@ def load(
         recovery_point: the checkpointed recovery point, 0 where there is none.
         clean: whether the directory holds the clean-shutdown marker.
         compacted_to: up to where the log was compacted, so that offsets may be missing between segments.
-        progress: told how many bytes were recovered, now and then; for a person to see.
+        progress: called with the bytes recovered so far, now and then; for display.
 
     Raises:
         OSError: the disk failed.
@@ -89,7 +89,7 @@ def load(
 
 
 def _open_segments(segments: Segments) -> list[Offset]:
-    """Open the segments that are there; gives the offsets of the snapshots."""
+    """Open the segments that are there; return the offsets of the snapshots."""
     bases, snapshots = _tidy(segments)
     for base in bases:
         segments.add(segments.open_segment(base))
@@ -339,7 +339,7 @@ def _find_end(
                 epochs.clear()
                 _rebuild_epochs(segments, epochs, end)
         else:
-            # A clean marker and a torn file: somebody copied or cut it. Only the bytes can tell what is left.
+            # A clean marker and a torn file: it was copied or cut by hand. Only the bytes can tell what is left.
             active = segments.active
             _log.warning("%s does not end with a whole batch, and is recovered", active.path(names.LOG))
             segments.end_offset = active.base_offset

@@ -106,7 +106,7 @@ class Retention:
         return True
 
     def delete_old_segments(self, now: WallMs) -> int:
-        """Remove the segments that the topic's settings and the log start let go; gives how many.
+        """Remove the segments that the topic's settings and the log start let go; return how many.
 
         Raises:
             StorageError: the disk failed.

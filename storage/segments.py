@@ -245,7 +245,7 @@ class Segments:
         return segment
 
     def truncate_to(self, offset: Offset) -> list[Segment]:
-        """Cut the log so that it ends at or before `offset`; gives the segments that went whole.
+        """Cut the log so that it ends at or before `offset`; return the segments that went whole.
 
         Raises:
             OSError: the disk failed.
@@ -257,7 +257,7 @@ class Segments:
         return removed
 
     def truncate_fully(self, offset: Offset) -> list[Segment]:
-        """Drop everything and begin anew at `offset`; gives the segments that went.
+        """Drop everything and begin anew at `offset`; return the segments that went.
 
         Raises:
             OSError: the disk failed.

@@ -93,7 +93,7 @@ class LogStore:
             configs: topic name to its settings.
             clock: gives the time.
             disk: gives the files.
-            progress: told how far recovery is; may be called from several threads.
+            progress: called with the progress of recovery; may be called from several threads.
             recovery_threads: `num.recovery.threads.per.data.dir`.
             producer_expiration_ms: `producer.id.expiration.ms`.
 
@@ -329,7 +329,7 @@ class LogStore:
     # Upkeep
 
     def flush_due(self) -> int:
-        """Flush the logs that were rolled, and those whose `flush.ms` has passed; gives how many. For a thread.
+        """Flush the logs that were rolled, and those whose `flush.ms` has passed; return how many. For a thread.
 
         A log whose disk fails is skipped: its directory is offline, and says so itself.
         """
@@ -353,7 +353,7 @@ class LogStore:
         return bool(self._rolled)
 
     def run_retention(self, now: WallMs) -> int:
-        """Remove the segments that may go, of all logs, and forget silent producers; gives how many segments."""
+        """Remove the segments that may go, of all logs, and forget silent producers; return how many segments."""
         removed = 0
         for log in self.all_logs():
             if log.log_directory.is_offline:

@@ -130,7 +130,7 @@ class Cleaner:
         ]
 
     def measure(self, log: Log, now: WallMs) -> Dirt | None:
-        """Tell how dirty a log is; None where that cannot be told."""
+        """Return how dirty a log is; None where that is unknown."""
         try:
             return measure(log, now)
         except CorruptRecordError as error:
@@ -238,7 +238,7 @@ class Cleaner:
         )
 
     def finish(self, cleaning: Cleaning, result: CleaningResult) -> bool:
-        """Do all that follows on a worker; gives whether the log is as clean now as the worker made it."""
+        """Do all that follows on a worker; return whether the log is as clean now as the worker made it."""
         try:
             done = (
                 self.take_in(cleaning, result)
@@ -252,7 +252,7 @@ class Cleaner:
         return done
 
     def take_in(self, cleaning: Cleaning, result: CleaningResult) -> bool:
-        """Do `take_in_group` for all groups, and then `conclude`; gives what that gives."""
+        """Do `take_in_group` for all groups, and then `conclude`; return what it returns."""
         for group in result.groups:
             self.take_in_group(cleaning, group)
         return self.conclude(cleaning, result)
@@ -307,7 +307,7 @@ class Cleaner:
 
     def sync_names(self, cleaning: Cleaning) -> bool:
         """Sync the names of a log's segments: a crash must not give the old ones back and leave the claim that they
-        are clean. Gives whether `confirm` may follow.
+        are clean. Returns whether `confirm` may follow.
         """
         log = cleaning.log
         try:
@@ -320,7 +320,7 @@ class Cleaner:
         return True
 
     def confirm(self, cleaning: Cleaning, result: CleaningResult) -> bool:
-        """Note how clean the log is; gives whether it is still the log that was cleaned."""
+        """Note how clean the log is; return whether it is still the log that was cleaned."""
         if self.is_stale(cleaning):
             return False
         cleaning.log.log_directory.cleaned[cleaning.log.topic_partition] = Offset(result.end)

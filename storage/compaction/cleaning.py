@@ -62,7 +62,7 @@ def clean(job: CleaningJob, disk: Disk, on_group: OnGroup | None = None) -> Clea
     Args:
         job: which, and how.
         disk: where it is.
-        on_group: told of finished groups while others are still to be made; all are in the result, too.
+        on_group: called with finished groups while others are still to be made; all are in the result, too.
 
     Returns:
         What was done; with an error where a batch is damaged or the disk failed. Finished groups are good all the

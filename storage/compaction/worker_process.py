@@ -29,7 +29,7 @@ class WorkerProcess:
 
         Args:
             job: what to do.
-            on_group: told of finished groups, in this thread; what it raises ends the process.
+            on_group: called with finished groups, in this thread; what it raises ends the process.
 
         Raises:
             WorkerFailedError: the process did not start, or ended without a result.
@@ -71,7 +71,7 @@ class WorkerProcess:
             return self._process
 
     def kill(self) -> None:
-        """End the process, now or as soon as it would start; what it wrote is removed by whoever asked for it."""
+        """End the process, now or as soon as it would start; what it wrote is removed by the caller."""
         with self._lock:
             self._killed = True
             if self._process is not None:
