@@ -62,7 +62,7 @@ class SourceWriter:
         return "\n".join(self._lines) + "\n"
 
     def compile(self, function: str, title: str) -> Callable[..., Any]:
-        """Compile, and give the function of that name; tracebacks show its source under ``title``."""
+        """Compile, and return the function of that name; tracebacks show its source under ``title``."""
         source = self.source()
         filename = f"<{title}>"
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)

@@ -63,11 +63,11 @@ def encode_varint(value: int) -> bytes:
 class BatchBuilder:
     """Collects records and writes them as one batch.
 
-    Offsets are ``base_offset`` and up by one, or as ``append`` is told, rising: that is how compaction leaves
+    Offsets are ``base_offset`` and up by one, or as given to ``append``, rising: that is how compaction leaves
     gaps. ``size`` is what the batch takes so far, uncompressed.
 
     Args:
-        base_offset: the offset of the batch, and of its first record if ``append`` is told no other.
+        base_offset: the offset of the batch, and of its first record if ``append`` is given no other.
         compression: the codec of the records.
         level: the codec's level, None for Kafka's default.
         log_append_time: milliseconds: make this each record's timestamp, as a leader does; None keeps theirs.

@@ -1,4 +1,4 @@
-"""What can be wrong with a batch of records that somebody sent us or that a disk gave back."""
+"""Errors in a batch of records that a peer sent or a disk returned."""
 
 from wire.errors import RemoteProtocolError
 
