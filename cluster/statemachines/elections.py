@@ -26,7 +26,7 @@ IsLive = Callable[[BrokerId], bool]
 
 @dataclass(frozen=True, slots=True)
 class Election:
-    """A decision to be written, and then to be told.
+    """A decision to be written, and then to be sent to the brokers.
 
     Attributes:
         leadership: The decision; its ``zk_version`` is that of the leadership it replaces.

@@ -34,21 +34,21 @@ class GroupState(Enum):
     """No members; at most committed offsets. Joins start a rebalance; anything else of a member is UNKNOWN_MEMBER_ID.
     The first join moves us on; deletion, or the expiry of the last offset, ends the group."""
     PREPARING_REBALANCE = "PreparingRebalance"
-    """Members are asked to join again. Joins park; heartbeats and syncs are told REBALANCE_IN_PROGRESS; commits are
+    """Members are asked to join again. Joins park; heartbeats and syncs get REBALANCE_IN_PROGRESS; commits are
     taken. All members having joined, or the time to do so running out, moves us on."""
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """The generation stands, its assignment does not. Syncs park until the leader's brings it; commits are told
+    """The generation stands, its assignment does not. Syncs park until the leader's brings it; commits get
     REBALANCE_IN_PROGRESS. The assignment being stored moves us on; a join, a leave or a failure moves us back."""
     STABLE = "Stable"
     """Every member has or can have its assignment. A new, changed or lost member, or a join of the leader, moves
     us on."""
     DEAD = "Dead"
-    """Removed here, or moved to another coordinator. Everybody is told to look for the coordinator again."""
+    """Removed here, or moved to another coordinator. Requests are answered so that clients look for it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceStarted:
-    """Somebody came, went, changed or asked for it."""
+    """A member came, went, changed or asked for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class GenerationFormed:
 
 @dataclass(frozen=True, slots=True)
 class GroupEmptied:
-    """The joins are in, and nobody is left."""
+    """The joins are in, and no member is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class Group:
         static_members: Member ids by group instance id (KIP-345).
         pending_members: Ids that were given out and have not joined with (KIP-394).
         pending_syncs: Members of this generation that have not sent their SyncGroup.
-        new_member_added: Somebody joined during the first rebalance since its delay was last extended.
+        new_member_added: A member joined during the first rebalance since its delay was last extended.
         initial_delay_left_ms: How much further the first rebalance may be delayed; None outside of it.
         state_since: When the state was entered; None where the log did not say.
     """
@@ -185,7 +185,7 @@ class Group:
 
     @property
     def all_joined(self) -> bool:
-        """Whether nobody has to be waited for any more."""
+        """Whether no further join has to be waited for."""
         return self.joins_waiting == len(self.members) and not self.pending_members
 
     @property
@@ -238,7 +238,7 @@ class Group:
         return member
 
     def replace(self, old: Member, new_id: str) -> Member:
-        """Return a static member its new id in the old one's place, leadership and order included."""
+        """Give a static member its new id in the old one's place, leadership and order included."""
         self.members = {
             (new_id if key == old.member_id else key): member for key, member in self.members.items()
         }
@@ -275,7 +275,7 @@ class Group:
         member.join = token
 
     def elect_joined_leader(self) -> bool:
-        """Have a leader that joined: keep the present one if it did, else take another; False if nobody did."""
+        """Have a leader that joined: keep the present one if it did, else take another; False if no member did."""
         leader = self.members.get(self.leader_id or "")
         if leader is None:
             return False

@@ -11,7 +11,7 @@ NO_GENERATION = Generation(-1)
 
 @dataclass(frozen=True, slots=True)
 class JoinedMember:
-    """What the leader is told of a member."""
+    """A member as the leader's JoinGroup response lists it."""
 
     member_id: str
     instance_id: str | None

@@ -1,4 +1,4 @@
-"""JoinGroup: how a member gets into a group, stays in it, or is told why not.
+"""JoinGroup: how a member gets into a group, stays in it, or is refused.
 
 A new dynamic member of a recent client is first given an id and sent back (KIP-394), so that a client that
 cannot reach us twice leaves no ghost. A static member (KIP-345) is known by its instance id: returning under a
@@ -105,7 +105,7 @@ def static_member_stored(group: Group, stored: StoreStaticMember, error: Error) 
         # Something else happened meanwhile; joining again, the member becomes part of it.
         return [AnswerJoin(stored.token, JoinAnswer(Error.UNKNOWN_MEMBER_ID, stored.new_member_id))]
     leads = group.leader_id == member.member_id
-    # A client that does not know how to skip an assignment must not believe that it leads: it is told the old id.
+    # A client that does not know how to skip an assignment must not believe that it leads: its answer names the old id.
     answer = JoinAnswer(
         Error.NONE,
         member.member_id,

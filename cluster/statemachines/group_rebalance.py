@@ -79,7 +79,7 @@ def complete_joins_if_in(group: Group, now: WallMs) -> list[Effect]:
 
 
 def joins_timed_out(group: Group, now: WallMs, initial_delay_ms: int) -> list[Effect]:
-    """The wait for joins is over: extend it if it is the first rebalance and somebody new came, else go on."""
+    """The wait for joins is over: extend it in the first rebalance if a new member came, else go on."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return []
     left = group.initial_delay_left_ms
@@ -127,7 +127,7 @@ def complete_joins(group: Group, now: WallMs) -> list[Effect]:
 
 
 def joined(group: Group, member: Member) -> JoinAnswer:
-    """Return what a member is told of the present generation; only the leader learns of the others."""
+    """Return a member's answer for the present generation; only the leader's lists the others."""
     leads = group.leader_id == member.member_id
     return JoinAnswer(
         Error.NONE,
@@ -186,7 +186,7 @@ def assignment_stored(
 
 
 def synced(group: Group, member: Member) -> SyncAnswer:
-    """Return a member its part of the present generation."""
+    """Return a member's answer with its part of the present generation's assignment."""
     return SyncAnswer(Error.NONE, group.protocol_type, group.protocol_name, member.assignment)
 
 

@@ -17,12 +17,12 @@ CommittedIsr       ExpandProposed        PendingExpand
 CommittedIsr       ShrinkProposed        PendingShrink
 Pending*           ChangeCommitted       CommittedIsr with the proposed ISR and the znode's new version
 Pending*           ChangeRefused         CommittedIsr as before, if the write certainly did not happen
-Pending*           ChangeSuperseded      stays: the znode has moved on, only the controller's next word ends
+Pending*           ChangeSuperseded      stays: the znode has moved on, only the next LeaderAndIsr ends
 it any                LeadershipReceived    CommittedIsr as the controller says
 =================  ====================
 ==========================================================================
 
-A controller's word always wins: an answer to a proposal that a LeadershipReceived has overtaken belongs to a
+The controller always wins: an answer to a proposal that a LeadershipReceived has overtaken belongs to a
 state that is gone; the caller compares ``pending`` and drops it.
 """
 
@@ -162,12 +162,12 @@ class ChangeRefused:
 
 @dataclass(frozen=True, slots=True)
 class ChangeSuperseded:
-    """The znode has another version, or the leader epoch is over: somebody else decided."""
+    """The znode has another version, or the leader epoch is over: another writer decided."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeadershipReceived:
-    """The controller told us this leadership, with a higher leader epoch or for the first time."""
+    """LeaderAndIsr brought this leadership, with a higher leader epoch or for the first time."""
 
     leadership: PartitionLeadership
 

@@ -26,13 +26,13 @@ class PartitionState(Enum):
     """
 
     NON_EXISTENT = "non-existent"
-    """Never created, or deleted. Clients are told UNKNOWN_TOPIC_OR_PARTITION; an assignment moves us on."""
+    """Never created, or deleted. Clients get UNKNOWN_TOPIC_OR_PARTITION; an assignment moves us on."""
     NEW = "new"
-    """Assigned, no leader yet. Clients are told LEADER_NOT_AVAILABLE; the first live replica moves us on."""
+    """Assigned, no leader yet. Clients get LEADER_NOT_AVAILABLE; the first live replica moves us on."""
     ONLINE = "online"
     """It has a leader. The loss of the leader's broker moves us on, or a further election keeps us here."""
     OFFLINE = "offline"
-    """The leader is gone. Clients are told LEADER_NOT_AVAILABLE; an election or the deletion moves us on."""
+    """The leader is gone. Clients get LEADER_NOT_AVAILABLE; an election or the deletion moves us on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 Rules:
 
-- A replica is told what to be with a LeaderAndIsr request; it is told to stop with a StopReplica request;
-  everyone is told with an UpdateMetadata request. ``step`` names which of these follow, and in which order.
+- A replica gets its role with a LeaderAndIsr request; a StopReplica request stops it;
+  all brokers learn of it with an UpdateMetadata request. ``step`` names which of these follow, and in which order.
 - A replica leaves the in-sync replicas in ZooKeeper before anyone hears of it (``LeaveIsr``): what was
   announced must survive the controller.
 - Data are deleted only after the replica was stopped, and the replica is forgotten only after its broker has
@@ -27,11 +27,11 @@ class ReplicaState(Enum):
     NON_EXISTENT = "non-existent"
     """The broker holds nothing of the partition."""
     NEW = "new"
-    """Assigned and told to follow; it may not lead before it was online."""
+    """Assigned, and sent its role; it may not lead before it was online."""
     ONLINE = "online"
     """Its broker is live; it leads or follows."""
     OFFLINE = "offline"
-    """Its broker or its directory is gone, or it was told to stop before being deleted."""
+    """Its broker or its directory is gone, or it was stopped before being deleted."""
     DELETION_STARTED = "deletion started"
     """Told to delete its data; the broker's answer moves us on."""
     DELETION_SUCCESSFUL = "deletion successful"
@@ -47,7 +47,7 @@ class ReplicaAssigned:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaAvailable:
-    """Its broker can serve it, or should be told its role again."""
+    """Its broker can serve it, or is to be sent its role again."""
 
 
 @dataclass(frozen=True, slots=True)

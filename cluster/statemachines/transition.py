@@ -4,7 +4,7 @@
 class IllegalTransition(Exception):
     """An event was applied in a state that its table does not allow it in; nothing was changed.
 
-    It is our own fault, never a peer's: whoever applies events checks ``allows`` first where the state is
+    It is our own fault, never a peer's: the caller that applies events checks ``allows`` first where the state is
     open.
 
     Attributes:
