@@ -91,7 +91,7 @@ class CommittedOffsets:
         return [*self.kept, *(place for place in self._in_flight if place not in self.kept)]
 
     def discard(self, place: Place) -> bool:
-        """Forget a place: what is committed, on its way and held; whether the log has to be told.
+        """Forget a place: what is committed, on its way and held; return whether it needs a tombstone.
 
         What has only expired is `drop_expired`: a transaction that is open then commits an offset all the same.
         """
@@ -101,7 +101,7 @@ class CommittedOffsets:
         return self.kept.pop(place, None) is not None or was_in_flight
 
     def drop_expired(self, place: Place) -> bool:
-        """Forget what is committed at a place; whether the log has to be told."""
+        """Forget what is committed at a place; return whether it needs a tombstone."""
         return self.kept.pop(place, None) is not None
 
     def hold(self, producer: ProducerId, values: Mapping[Place, bytes], record_offset: Offset) -> None:

@@ -176,7 +176,7 @@ class GroupCoordinator:
     # what the machine wants done
 
     def watch(self, hosted: HostedGroup, member_id: str, timeout_ms: int) -> None:
-        """Expect a member to be heard of within a time."""
+        """Expect a request of a member within a time."""
         timer = hosted.members.get(member_id)
         if timer is None:
             timer = hosted.members[member_id] = CallTimer(lambda: self._silent(hosted, member_id))

@@ -108,7 +108,7 @@ class GroupLoader:
             for hosted in home.groups.values():
                 self._coordinator.end(hosted, Error.NOT_COORDINATOR)
             home.groups = {}
-            logger.info("groups of %s-%d are given up", CONSUMER_OFFSETS, number)
+            logger.info("unloaded the groups of %s-%d", CONSUMER_OFFSETS, number)
         if epoch is None:
             self._followed.pop(number, None)
         elif home is not None:
@@ -124,7 +124,7 @@ class GroupLoader:
                 await self._load_once(home)
                 return
             except ApiError:
-                return  # the leadership has gone on; whoever has it loads
+                return  # the leadership has moved; its new owner loads
             except (LogError, OSError) as failure:
                 logger.error(
                     "the groups of %s-%d cannot be loaded: %s", CONSUMER_OFFSETS, home.number, failure
@@ -161,7 +161,7 @@ class GroupLoader:
                 raise LogError(f"nothing can be read at offset {stored.next_offset}")
 
     async def _host_groups(self, home: HostedPartition) -> bool:
-        """Make groups of what is stored; False if the partition was given up meanwhile."""
+        """Make groups of what is stored; False if the partition was unloaded meanwhile."""
         stored = home.stored
         for count, (group_id, kept) in enumerate(tuple(stored.groups.items()), 1):
             if kept.is_empty:

@@ -90,7 +90,7 @@ class GroupSnapshots:
     async def write(
         self, stored: StoredPartition, log: "Log", is_ours: Callable[[], bool], rest_s: float
     ) -> bool:
-        """Write a snapshot, in pieces; False if the partition was given up meanwhile.
+        """Write a snapshot, in pieces; False if the partition was unloaded meanwhile.
 
         Args:
             stored: What is known, which may change on while it is written.

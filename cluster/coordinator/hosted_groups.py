@@ -102,7 +102,7 @@ class HostedGroups:
     # Groups
 
     def status(self, group_id: str, *, empty_allowed: bool = False) -> Error:
-        """Return NONE if this broker coordinates the group and knows it, else what a client is told.
+        """Return NONE if this broker coordinates the group and knows it, else the client's error.
 
         Args:
             group_id: The group.

@@ -1,4 +1,4 @@
-"""A committed offset as the bytes of its record: what is kept in memory, and decoded only when somebody asks.
+"""A committed offset as the bytes of its record: what is kept in memory, and decoded only on demand.
 
 A coordinator may hold a million offsets. As the bytes that were read they take a third of the memory of objects,
 and taking over a partition decodes none of them.

@@ -71,7 +71,7 @@ class OffsetsLog:
         ``on_done`` may be called before this returns; it is called from the broker's loop.
 
         Args:
-            home: The partition, which is told how far it is written.
+            home: The partition, which notes how far it is written.
             records: What to write.
             on_done: Takes the outcome.
             writer: The transaction that the records belong to; None where to none.
@@ -171,17 +171,17 @@ def _ignore(results: "dict[TopicPartition, ProduceResult]") -> None:
 
 
 def group_error(error: Error) -> Error:
-    """Return what the members of a group are told when its record could not be written."""
+    """Return the error for the members of a group whose record could not be written."""
     return _GROUP_ERRORS.get(error, error)
 
 
 def offset_error(error: Error) -> Error:
-    """Return what a client is told when its commit could not be written."""
+    """Return the error for a client whose commit could not be written."""
     return _OFFSET_ERRORS.get(error, error)
 
 
 _UNDECIDED: Final = frozenset({Error.REQUEST_TIMED_OUT, Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
-"""With these a batch is in the log, and may stay there, although it was given up on."""
+"""Errors after which a batch may still be in the log, and stay there."""
 
 _MOVED: Final = {
     Error.UNKNOWN_TOPIC_OR_PARTITION: Error.COORDINATOR_NOT_AVAILABLE,
