@@ -22,7 +22,7 @@ def event_of(
 
     Args:
         registration: Who answers, and in which life.
-        message: What it was told.
+        message: The request that it answers.
         response: What it answers.
         lost_directory: Whether replicas of the broker are known to have no working directory: then a success
             is news, too.

@@ -25,7 +25,7 @@ async def brokers_changed(term: Term) -> None:
     """Look which brokers are registered; a higher epoch than the known one means that the broker has died
     since.
 
-    Deaths are dealt with first: there somebody waits for a leader.
+    Deaths are dealt with first: their partitions wait for a leader.
     """
     context = term.context
     current = await term.store.read_brokers(term.watches.brokers)
@@ -114,7 +114,7 @@ async def replicas_offline(term: Term, replicas: Sequence[Replica]) -> None:
     if going:
         await deletions.fail(term, going)
     if not staying and not any(isinstance(o, PartitionLeadership) for o in outcomes.values()):
-        # Nothing else has told the brokers that one of them is gone.
+        # Nothing else has informed the brokers that one of them is gone.
         term.batch.update_metadata()
         await term.batch.flush()
 
@@ -134,8 +134,8 @@ async def roles_answered(
 ) -> None:
     """A broker answered a LeaderAndIsr request: take note of the replicas whose directory is offline.
 
-    A replica of a topic that is being deleted may be gone already, by the word of an earlier controller, which looks
-    the same. Whether it can be deleted is what the broker answers when it is told to.
+    A replica of a topic that is being deleted may be gone already, at the request of an earlier controller, which looks
+    the same. Whether it can be deleted is in the broker's answer to StopReplica.
     """
     before = term.context.offline_directories.get(broker_id, set())
     after = set(before)

@@ -32,7 +32,7 @@ RETRY_BACKOFF_S: Final = 0.1
 MERGE_FROM_REQUESTS: Final = 100
 """From how many requests on that a broker has not taken UpdateMetadata requests are merged into one."""
 MAX_QUEUED_REQUESTS: Final = 100_000
-"""Per broker. One that does not take so many is left behind: it hears nothing more until it registers again."""
+"""Requests queued per broker; one with more waiting gets nothing further until it registers again."""
 
 ControlMessage = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 
@@ -141,7 +141,7 @@ class Channels:
         )
 
     def close(self, broker_id: BrokerId) -> None:
-        """Close the channel to a broker that left; what it has not heard is dropped."""
+        """Close the channel to a broker that left; unsent requests are dropped."""
         channel = self._channels.pop(broker_id, None)
         if channel is not None:
             channel.queue.clear()

@@ -1,7 +1,7 @@
 """The controller of the cluster, on the broker that was elected, and the candidate on all others.
 
 One task owns everything: it takes events from one queue, and each event is dealt with to its end before the
-next. Whoever calls an API of the controller puts a call into the same queue and waits.
+next. A caller of the controller's APIs puts a call into the same queue and waits.
 
 Who is controller is decided by ZooKeeper alone, and this broker gives up
 
@@ -142,7 +142,7 @@ class Controller:
     async def controlled_shutdown(
         self, broker_id: BrokerId, broker_epoch: BrokerEpoch
     ) -> list[TopicPartition]:
-        """Let a broker go; gives the replicated partitions that it still leads.
+        """Let a broker go; return the replicated partitions that it still leads.
 
         Raises:
             ApiError: NOT_CONTROLLER, BROKER_NOT_AVAILABLE or STALE_BROKER_EPOCH.
@@ -167,7 +167,7 @@ class Controller:
     async def elect_leaders(
         self, partitions: Sequence[TopicPartition] | None, kind: ElectionKind
     ) -> dict[TopicPartition, ElectionResult]:
-        """Elect leaders of some partitions, or of all; gives the leader or the error of each.
+        """Elect leaders of some partitions, or of all; return the leader or the error of each.
 
         Raises:
             ApiError: NOT_CONTROLLER.
@@ -179,7 +179,7 @@ class Controller:
     async def alter_partition_reassignments(
         self, targets: Mapping[TopicPartition, Sequence[BrokerId] | None]
     ) -> dict[TopicPartition, ApiError | None]:
-        """Begin moves, or cancel those with target ``None``; gives what is wrong with each.
+        """Begin moves, or cancel those with target ``None``; return what is wrong with each.
 
         Raises:
             ApiError: NOT_CONTROLLER.
@@ -227,12 +227,12 @@ class Controller:
                 nursery.cancel_scope.cancel()
 
     async def wait_told(self) -> None:
-        """Wait until every broker has heard what this controller decided; at once where this broker is none."""
+        """Wait until every broker has answered what was sent; at once where this is not the controller."""
         if self._term is not None:
             await self._term.channels.wait_sent()
 
     async def wait_heard(self) -> None:
-        """Wait until the live brokers have heard what was decided before; at once where this broker is none.
+        """Wait until the live brokers have answered what was sent before; at once where this is not the controller.
 
         One that is shutting down, or goes meanwhile, is not waited for.
         """
@@ -322,7 +322,7 @@ class Controller:
         try:
             epoch = await self._store.elect(self._clock.wall_ms())
         except ControllerMovedError:
-            # Somebody was faster; had it gone again since, the watch would not tell.
+            # Another broker was faster; had it gone again since, the watch would not fire.
             self._queue.put(events.ControllerChanged())
             return
         if self._has_resigned:

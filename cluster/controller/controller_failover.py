@@ -99,7 +99,7 @@ async def _shrink_dead(term: Term, dead: list[Replica]) -> None:
     """Take dead replicas out of the in-sync ones, and out of their leaderships.
 
     Their broker may have died together with the last controller. Kafka leaves this to the leaders, and
-    whoever writes with acks=all waits until these lose patience.
+    producers with acks=all wait until these time out.
     """
     context = term.context
     counted_on = [

@@ -18,7 +18,7 @@ class ControllerChanged:
 
 @dataclass(frozen=True, slots=True)
 class SessionExpired:
-    """Our session is over: whoever we were, we are the controller no longer."""
+    """Our session is over: if we were the controller, we no longer are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class LeaderAndIsrAnswered:
 
 @dataclass(frozen=True, slots=True)
 class DeletionAnswered:
-    """A broker answered a StopReplica request that told it to delete replicas.
+    """A broker answered a StopReplica request that deletes replicas.
 
     Attributes:
         broker_id: The broker.
@@ -112,7 +112,7 @@ class DeletionAnswered:
 
 @dataclass(frozen=True, slots=True)
 class CallReceived:
-    """Somebody called an API that only the active controller serves.
+    """A call of an API that only the active controller serves.
 
     Attributes:
         ticket: Names the caller, who waits for the outcome.

@@ -1,4 +1,4 @@
-"""The controller's metrics that are told when somebody looks; on brokers that are not the controller they are 0."""
+"""The controller's gauges, computed at scrape time; 0 on brokers that are not the controller."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""In-sync replicas that their leaders changed: heard of through ZooKeeper, or asked for with AlterPartition.
+"""ISR changes by leaders: announced through ZooKeeper, or asked for with AlterPartition.
 
 Ottla's leaders write the partition's znode themselves and leave a notification; Kafka's ask the controller to
 write. Neither raises the leader epoch, so nobody but the clients' metadata has to hear of it.

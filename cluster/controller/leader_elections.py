@@ -1,4 +1,4 @@
-"""Elections that somebody asks for: operators by API or znode, and the rebalance that gives leaders back."""
+"""Requested elections: by operators through API or znode, and by the rebalance to preferred leaders."""
 
 import logging
 from collections.abc import Collection, Iterable

@@ -2,7 +2,7 @@
 around it.
 
 Everything is done in batches: the states of all partitions are read at once, decided one by one, written at
-once, and told in one request a broker. What a leader wrote in between shows as a stale version: such
+once, and sent in one request a broker. What a leader wrote in between shows as a stale version: such
 partitions are read and decided again.
 """
 
@@ -37,7 +37,7 @@ from wire.types import BrokerId, TopicPartition
 logger = logging.getLogger(__name__)
 
 MAX_ROUNDS: Final = 100
-"""How often a decision is made again because somebody wrote in between; past it, it counts as failed."""
+"""How often a decision is made again after a conflicting write; past it, it counts as failed."""
 MAX_LOGGED_FAILURES: Final = 20
 """How many failed elections of one step are logged each; of the others only the number is."""
 UNCLEAN_ELECTION_KEY: Final = "unclean.leader.election.enable"
@@ -196,7 +196,7 @@ class PartitionTransitions:
                 self._now_led(partition, result)
                 self._tell(partition, result, result.isr, is_new=True)
         if existing:
-            # Somebody's unfinished work: what is written counts, so they are partitions that lost their
+            # Another controller's unfinished work: what is written counts, so they are partitions that lost their
             # leader.
             self.lose_leaders(existing)
             outcomes |= await self._elect(existing, partial(self._decide_offline, unclean=False))
@@ -265,7 +265,7 @@ class PartitionTransitions:
         *,
         tell: bool,
     ) -> list[TopicPartition]:
-        """Write decisions; gives the partitions that have to be decided again."""
+        """Write decisions; return the partitions that have to be decided again."""
         if not elected:
             return []
         self._metrics.leader_elections.only.value += len(elected) if tell else 0

@@ -57,13 +57,13 @@ async def reassign(
             moves[partition] = _plan(term, partition, target)
         except ApiError as error:
             outcomes[partition] = error
-    # The last word counts, so a move that an old tool asked for is over.
+    # The last request counts, so a move that an old tool asked for is over.
     await _take_out_of_znode(term, moves.keys())
     return outcomes | await _begin(term, moves)
 
 
 async def requested(term: Term) -> set[TopicPartition]:
-    """Look what ``/admin/reassign_partitions`` asks for, and begin what is new; gives the partitions begun."""
+    """Look what ``/admin/reassign_partitions`` asks for, and begin what is new; return the partitions begun."""
     asked = await term.store.read_reassignment(term.watches.reassignments)
     if asked is None:
         return set()
@@ -246,7 +246,7 @@ async def _proceed(term: Term, partitions: Sequence[TopicPartition]) -> None:
 async def _divide(
     term: Term, partitions: Sequence[TopicPartition]
 ) -> tuple[list[TopicPartition], list[TopicPartition]]:
-    """Return the partitions whose target is in sync and has somebody to lead it, and the others."""
+    """Return the partitions whose target is in sync and has a live replica to lead it, and the others."""
     if not partitions:
         return [], []
     context = term.context
@@ -288,7 +288,7 @@ async def _complete(term: Term, partitions: Sequence[TopicPartition]) -> None:
         machine.ReplicaAvailable(),
     )
     for partition, move in moves.items():
-        # From here on leaders are told a list without the removed replicas, and do not add them again.
+        # From here on LeaderAndIsr leaves out the removed replicas, so that leaders do not add them again.
         context.assign(partition, PartitionAssignment(move.target))
     unsettled = await _settle_leaders(term, partitions)
     for partition in unsettled:

@@ -100,7 +100,7 @@ class ReplicaTransitions:
         self._batch.tell_role(brokers, partition, leadership, assignment, is_new=is_new)
 
     async def _leave_isrs(self, leaving: _Leaving) -> set[TopicPartition]:
-        """Write states without the replicas that leave; gives the partitions where that did not succeed."""
+        """Write states without the replicas that leave; return the partitions where that did not succeed."""
         unwritten: set[TopicPartition] = set()
         remaining = []
         for partition in leaving:
@@ -120,7 +120,7 @@ class ReplicaTransitions:
     async def _leave_isrs_once(
         self, partitions: list[TopicPartition], leaving: _Leaving, unwritten: set[TopicPartition]
     ) -> list[TopicPartition]:
-        """Read, decide, write; gives the partitions that somebody else wrote meanwhile."""
+        """Read, decide, write; return the partitions that another writer changed meanwhile."""
         context = self._context
         states = await self._store.read_partition_states(partitions)
         decisions: dict[TopicPartition, PartitionLeadership] = {}

@@ -1,11 +1,11 @@
-"""What is to be told to the brokers, gathered over one step and sent at its end.
+"""The requests to the brokers, gathered over one step and sent at its end.
 
 Rules:
 
 - Only what is durable gets in here.
-- A later word about a partition replaces an earlier one of the same batch.
-- Who leads and follows is told first (LeaderAndIsr), then everyone hears of it (UpdateMetadata), then
-  replicas are stopped (StopReplica): a client that is told of a leader finds that it knows, and a follower is
+- A later entry for a partition replaces an earlier one of the same batch.
+- Leaders and followers come first (LeaderAndIsr), then every broker learns of them (UpdateMetadata), then
+  replicas are stopped (StopReplica): a client that learns of a leader finds that it knows, and a follower is
   stopped only when its leader no longer counts on it.
 - Every LeaderAndIsr is accompanied by an UpdateMetadata to all registered brokers, those shutting down
   included.
@@ -291,7 +291,7 @@ class RequestBatch:
             await trio.lowlevel.checkpoint()
 
     def _stop_epoch(self, partition: TopicPartition) -> LeaderEpoch:
-        # For a deletion the sentinel overrides whatever epoch the broker has heard of.
+        # For a deletion the sentinel overrides any epoch that the broker knows.
         if partition.topic in self._context.deletion_queued:
             return EPOCH_DURING_DELETE
         leadership = self._context.leaderships.get(partition)

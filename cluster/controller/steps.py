@@ -108,7 +108,7 @@ async def _roles_answered(term: Term, event: events.LeaderAndIsrAnswered) -> Non
 
 
 async def answer_call(term: Term, call: Call) -> object:
-    """Do what is asked, and give what the caller waits for.
+    """Do what is asked, and return what the caller waits for.
 
     Raises:
         ApiError: it is refused.

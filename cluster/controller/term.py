@@ -43,7 +43,7 @@ class Term:
         settings: This broker's configuration.
         watches: What to leave with reads.
         channels: To the brokers.
-        batch: What is to be told at the end of the step.
+        batch: The requests that are sent at the end of the step.
         partitions: Applies events to partitions.
         replicas: Applies events to replicas.
     """

@@ -26,7 +26,7 @@ from wire.types import BrokerId, TopicId
 logger = logging.getLogger(__name__)
 
 _PARTITION_BYTES_MIN: Final = len('"10000":[1],')
-"""What a partition takes of its topic's znode, where there are so many that it matters."""
+"""Bytes of a topic's znode that one partition takes, in topics with many."""
 UNSET: Final = -1
 """In place of a number of partitions or replicas: the broker's default."""
 MAX_NAME_LENGTH: Final = 249

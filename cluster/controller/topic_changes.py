@@ -36,7 +36,7 @@ async def topics_changed(term: Term) -> None:
 
 
 async def load_topics(term: Term, topics: Sequence[str]) -> list[TopicPartition]:
-    """Read topics, watch them, give ids to those that lack one; gives their partitions."""
+    """Read topics, watch them, give ids to those that lack one; return their partitions."""
     if not topics:
         return []
     partitions = []
