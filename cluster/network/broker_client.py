@@ -31,7 +31,7 @@ class BrokerChannel(Protocol):
     """What the layers above use: `BrokerClient` over TCP, or the simulation's."""
 
     async def request(self, message: Request, version: int) -> Any:
-        """Ask, and give the decoded answer."""
+        """Ask, and return the decoded answer."""
         ...
 
     def close(self) -> None:
@@ -169,7 +169,7 @@ class BrokerClient:
             raise self._failure(errno.ENOTCONN, "closed") from None
 
     async def _receive(self, link: Link) -> memoryview:
-        """Receive one frame; gives its payload, a view of the buffer."""
+        """Receive one frame; return its payload, a view of the buffer."""
         end = 0
         need = 4
         size = -1

@@ -54,7 +54,7 @@ class Connection(ABC):
         peer: ``host:port``, as log lines name it.
         principal: Who the peer is; `ANONYMOUS` until TLS or SASL says otherwise.
         subject: What the authorizer keeps of it, once it has been asked.
-        client_software_name: What ApiVersions told; empty before.
+        client_software_name: From the client's ApiVersions; empty before.
         client_software_version: Likewise.
         closed: Whether the connection has gone; answers to it go nowhere.
         in_flight_bytes: What counts against the bounds now.

@@ -41,7 +41,7 @@ class ConnectionLimits:
         self._look_up = look_up
 
     async def check(self, text: str) -> Mapping[str, int]:
-        """Look up every host of a value of ``max.connections.per.ip.overrides``, and give the limits.
+        """Look up every host of a value of ``max.connections.per.ip.overrides``, and return the limits.
 
         Raises:
             ConfigError: it is malformed, or a host is not known.

@@ -74,7 +74,7 @@ class SocketLink:
                 continue
 
     def close(self) -> None:
-        """Close the socket; whoever waits for it gets trio.ClosedResourceError."""
+        """Close the socket; tasks that wait for it get trio.ClosedResourceError."""
         if self._socket.fileno() >= 0:
             trio.lowlevel.notify_closing(self._socket)
             self._socket.close()

@@ -152,7 +152,7 @@ class Listeners:
         """Accept no more, begin no more requests, and let those begun be answered.
 
         Args:
-            grace_s: After so many seconds what is still unanswered is dropped.
+            grace_s: Seconds after which unanswered requests are dropped.
 
         Cancelled, it leaves the connections to go on by themselves until they are answered.
         """

@@ -19,7 +19,7 @@ class ManagementClient:
         self._number = 0
 
     async def call(self, method: str, **params: object) -> Any:
-        """Ask, and give the answer.
+        """Ask, and return the answer.
 
         Raises:
             ManagementError: the broker says why not.
@@ -32,7 +32,7 @@ class ManagementClient:
                 return message["result"]
 
     async def stream(self, method: str, **params: object) -> AsyncIterator[Any]:
-        """Ask for a stream, and give its events as they come; the connection serves nothing else meanwhile.
+        """Ask for a stream, and return its events as they come; the connection serves nothing else meanwhile.
 
         Raises:
             ManagementError: the broker says why not.

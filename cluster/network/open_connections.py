@@ -117,7 +117,7 @@ class OpenConnections:
         """Have every connection begin no more requests, and end when those begun have been answered.
 
         Args:
-            grace_s: After so many seconds what is still unanswered is dropped.
+            grace_s: Seconds after which unanswered requests are dropped.
 
         Cancelled, it leaves the connections to go on by themselves until they are answered.
         """

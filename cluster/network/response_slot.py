@@ -1,7 +1,7 @@
 """The place in a connection's row of answers that one request holds.
 
 Requests of a connection are begun in order and finish in any order; their answers leave in the order of the
-requests. Whoever finishes a request calls its slot directly, from the broker's loop: if the slot is the first
+requests. The code that finishes a request calls its slot directly, from the broker's loop: if the slot is the first
 of its connection, the answer is sent at once, together with the finished ones behind it; if not, it waits for
 those before it. There is no task and no event per request.
 """

@@ -42,7 +42,7 @@ class SlowPeers:
     """Judges connections.
 
     Args:
-        idle_close_s: A connection that asks nothing, and waits for nothing, goes after so many seconds;
+        idle_close_s: Seconds after which a connection that asks nothing, and waits for nothing, is closed;
             zero or less is never.
         slow_frame_s: So long a request may take to arrive before its rate is looked at.
         slow_rate_min: The rate, in bytes a second, that a request must keep then.

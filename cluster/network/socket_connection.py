@@ -104,7 +104,7 @@ class SocketConnection(Connection):
         return bool(self._transmission)
 
     async def run(self) -> None:
-        """Serve until the peer leaves, misbehaves, or somebody closes the connection.
+        """Serve until the peer leaves or misbehaves, or the connection is closed.
 
         Cancelled or not, the connection is closed afterwards and its unsent answers are lost.
         """
