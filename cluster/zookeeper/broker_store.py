@@ -114,7 +114,7 @@ class BrokerStore(ZnodeReader):
     async def write_isr(
         self, partition: TopicPartition, leadership: PartitionLeadership, expected_version: ZkVersion
     ) -> ZkVersion:
-        """Write the ISR that we, the partition's leader, decided; gives the node's new version.
+        """Write the ISR that we, the partition's leader, decided; return the node's new version.
 
         Where the connection went, or the version is stale, the node is read back: if it holds this very
         decision it counts as written.
@@ -125,7 +125,7 @@ class BrokerStore(ZnodeReader):
             expected_version: The node's version as far as we know.
 
         Raises:
-            BadVersionError: somebody, the controller presumably, wrote in between; wait for its LeaderAndIsr.
+            BadVersionError: another writer, presumably the controller, was faster; wait for its LeaderAndIsr.
             NoNodeError: the state is gone.
         """
         path = PartitionStateZnode.path(partition)
@@ -187,10 +187,10 @@ class BrokerStore(ZnodeReader):
     async def set_topic_assignment(
         self, topic: str, assignment: TopicAssignment, expected_version: ZkVersion
     ) -> ZkVersion:
-        """Rewrite a topic's assignment, to add partitions; gives the node's new version.
+        """Rewrite a topic's assignment, to add partitions; return the node's new version.
 
         Raises:
-            BadVersionError: somebody wrote it since: read and decide again.
+            BadVersionError: it was written since: read and decide again.
             NoNodeError: the topic is gone.
         """
         path = TopicZnode.path(topic)
@@ -219,7 +219,7 @@ class BrokerStore(ZnodeReader):
         Args:
             entity_type: One of `znodes.ENTITY_TYPES`.
             name: Sanitized; of a user's client: `<user>/clients/<client>`.
-            change: Gives the new configuration for the present one. Called again if somebody was faster.
+            change: Returns the new configuration for the present one. Called again after a conflicting write.
         """
         path = ConfigEntityZnode.path(entity_type, name)
         while True:

@@ -3,7 +3,7 @@
 Rules that hold for every implementation (and that the contract suite checks):
 
 - A watch fires once and says "look again". Every disconnect drops all watches, and each of their callbacks is
-  then called with ``WatchKind.DROPPED``: whoever watches, reads and watches again, same session or not.
+  then called with ``WatchKind.DROPPED``: the watcher reads and watches again, same session or not.
 - Reads are repeated across a reconnection by themselves. A write that was under way when the connection went
   raises `ConnectionLossError`, and its outcome is unknown: read again and compare.
 - Once the session has expired, everything raises `SessionExpiredError` until the owner of the ephemeral nodes
@@ -45,7 +45,7 @@ class NodeExistsError(ZooKeeperError):
 
 
 class BadVersionError(ZooKeeperError):
-    """The node was written by somebody else since the version that was expected."""
+    """The node was written since the version that was expected."""
 
 
 class NotEmptyError(ZooKeeperError):
@@ -221,7 +221,7 @@ class ZooKeeper(Protocol):
 
     @property
     def session_password(self) -> bytes:
-        """What whoever wants to join or close this session must show with its id. A secret."""
+        """The password that joins or closes this session, together with its id. A secret."""
         ...
 
     @property
@@ -243,7 +243,7 @@ class ZooKeeper(Protocol):
         """Tell whether the session is known to live: the clock by which a controller fences itself.
 
         It is ``False`` as soon as more than the session timeout has gone by since the *sending* of the last
-        probe that was answered, whether or not anybody has told us of a disconnection. Ask it at each use: a
+        probe that was answered, whether or not a disconnection was reported. Ask it at each use: a
         timer that would tell may run late, after a SIGCONT for one.
 
         Args:
@@ -252,7 +252,7 @@ class ZooKeeper(Protocol):
         ...
 
     def subscribe(self, listener: SessionListener) -> None:
-        """Have each later `SessionEvent` told to ``listener``."""
+        """Call ``listener`` with each later `SessionEvent`."""
         ...
 
     async def renew_session(self) -> None:

@@ -110,7 +110,9 @@ class ControllerStore(ZnodeReader):
         except (ControllerMovedError, SessionExpiredError):
             logger.info("nothing to resign from: controller epoch %d was over already", fence.epoch)
         except ConnectionLossError:
-            logger.warning("resigning from controller epoch %d may not have been heard", fence.epoch)
+            logger.warning(
+                "resigned from controller epoch %d, but ZooKeeper may not have got it", fence.epoch
+            )
 
     async def write_partition_states(
         self, states: Sequence[tuple[TopicPartition, PartitionLeadership]]
@@ -127,10 +129,10 @@ class ControllerStore(ZnodeReader):
     async def set_topic_assignment(
         self, topic: str, assignment: TopicAssignment, expected_version: ZkVersion
     ) -> ZkVersion:
-        """Rewrite a topic's id and assignment; gives the node's new version.
+        """Rewrite a topic's id and assignment; return the node's new version.
 
         Raises:
-            BadVersionError: somebody, a tool that adds partitions for one, wrote it since: decide again.
+            BadVersionError: it was written since, by a tool that adds partitions, for example: decide again.
             NoNodeError: the topic is gone.
             ControllerMovedError: another controller was elected.
         """
@@ -151,7 +153,7 @@ class ControllerStore(ZnodeReader):
     async def delete_topic(self, topic: str) -> None:
         """Delete all that ZooKeeper has of a topic; the mark for its deletion goes with the last write.
 
-        Cut off at any point, it can be called again by whoever is controller then.
+        Cut off at any point, it can be called again by the next controller.
 
         Raises:
             ControllerMovedError: another controller was elected.

@@ -131,7 +131,7 @@ class GuardianLink:
         return self._descriptor is not None
 
     def announce_session(self, key: SessionKey) -> None:
-        """Tell which session to close should we die; it replaces the one told before. Never blocks."""
+        """Announce the session to close should we die; it replaces the earlier one. Never blocks."""
         self._send(
             {
                 "hosts": key.hosts,
@@ -179,7 +179,7 @@ def run_guarded(child_main: Callable[[GuardianLink], int]) -> int:
     Call it first thing in the process: only one thread may be running.
 
     Args:
-        child_main: The broker. It gets the link to announce its session on, and gives the exit status.
+        child_main: The broker. It gets the link to announce its session on, and returns the exit status.
 
     Returns:
         In the parent, what the process should exit with: the child's status, or 128 and the number of the signal
@@ -246,7 +246,7 @@ class _Guardian:
         threading.Thread(target=self._take_signals, name="guardian-signals", daemon=True).start()
 
     def wait(self) -> int:
-        """Wait until the child is dead and reaped; gives its wait status."""
+        """Wait until the child is dead and reaped; return its wait status."""
         poll = select.poll()
         poll.register(self._deaths, select.POLLIN)
         poll.register(self._reader, select.POLLIN)
@@ -323,7 +323,7 @@ class _Guardian:
                     os.kill(self._child, number)
 
     def _read_messages(self) -> bool:
-        """Take what the child has told; ``False`` where it will tell no more."""
+        """Read what the child has announced; return ``False`` at the end of its announcements."""
         while True:
             try:
                 part = os.read(self._reader, _READ_BYTES)

@@ -207,7 +207,7 @@ class KazooBridge:
         """Send a request; its completion lands in a later turn of the loop.
 
         Args:
-            request: Who is told.
+            request: Completed with it.
             submit: Hands the request to kazoo.
             through_gate: Whether a shut gate stops it. A probe goes past it.
         """

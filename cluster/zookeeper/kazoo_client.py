@@ -1,6 +1,6 @@
 """The real ZooKeeper session: kazoo on a thread of its own, awaited from trio.
 
-- A watch that kazoo drops at a disconnection is told as `WatchKind.DROPPED`.
+- A watch that kazoo drops at a disconnection is called with `WatchKind.DROPPED`.
 - An expired session shuts the gate before kazoo begins the next one: its thread waits for that. What was
   under way fails, and nothing is sent in the new session before `renew_session`.
 - A probe, each sixth of the session timeout, keeps the clock by which a controller fences itself. It is a
@@ -286,7 +286,7 @@ class KazooZooKeeper:
         check_write_size(operations, self._write_bytes_max)
 
     def _watch(self, path: str, watch: Watcher | None) -> Callable[[WatchedEvent], None] | None:
-        """Wrap a watch for kazoo, whose thread only posts what it is told."""
+        """Wrap a watch for kazoo, whose thread only posts the event."""
         if watch is None:
             return None
 
@@ -348,7 +348,7 @@ class KazooZooKeeper:
         self._tell(SessionEvent.EXPIRED)
 
     def _disconnected(self) -> None:
-        # A session that is lost was disconnected before: whoever waits since then waits for this very event.
+        # A session that is lost was disconnected before: tasks that wait since then wait for this very event.
         if self._connected.is_set():
             self._connected = trio.Event()
 

@@ -21,7 +21,7 @@ from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandl
 
 
 class Completion:
-    """What kazoo calls an async result: a value or an exception, told to listeners as soon as it is there."""
+    """What kazoo calls an async result: a value or an exception; its listeners are called as soon as it is there."""
 
     __slots__ = ("_done", "_listeners", "_lock", "error", "request", "value")
 
@@ -63,7 +63,7 @@ class Completion:
         return self.value
 
     def rawlink(self, listener: "Callable[[Completion], None]") -> None:
-        """Have the result told to ``listener``, at once if it is there already."""
+        """Call ``listener`` with the result, at once if it is there already."""
         with self._lock:
             if not self._done:
                 self._listeners.append(listener)
@@ -83,7 +83,7 @@ class Completion:
 
 
 class _Semaphore:
-    """Both ends of kazoo's "wake up" pair as one counter in the kernel, which never blocks whoever raises it."""
+    """Both ends of kazoo's "wake up" pair as one counter in the kernel, raising which never blocks."""
 
     __slots__ = ("_descriptor",)
 

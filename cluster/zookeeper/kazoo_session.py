@@ -98,7 +98,7 @@ class KazooSession:
 
     @property
     def state_text(self) -> str:
-        """Kazoo's own word for the state, which tells an expired session from a refused one."""
+        """Kazoo's own name of the state, which tells an expired session from a refused one."""
         return str(self.client.client_state)
 
     def multi(self, operations: Sequence[ours.Operation]) -> Completion:

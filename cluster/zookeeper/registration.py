@@ -38,7 +38,7 @@ async def register(zookeeper: ZooKeeper, registration: BrokerRegistration) -> Br
     """Open the session for use and create the broker's node in it; call it after recovery, with listeners bound.
 
     The node is created and then set, in one transaction, as Kafka does. If our session owns a node already,
-    an earlier attempt of ours was heard: it is rewritten if it says something else. Cancelled, it may leave
+    an earlier attempt of ours succeeded: it is rewritten if it differs. Cancelled, it may leave
     the node.
 
     Args:
@@ -60,7 +60,7 @@ async def register(zookeeper: ZooKeeper, registration: BrokerRegistration) -> Br
                 [Create(path, ephemeral=True), SetData(path, data, INITIAL_VERSION)]
             )
         except ConnectionLossError:
-            logger.warning("the connection went while registering: looking whether it was heard")
+            logger.warning("lost the connection while registering: reading whether the node was created")
         else:
             if result.ok:
                 return BrokerEpoch(result.stat(1).czxid)

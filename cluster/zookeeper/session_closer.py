@@ -1,6 +1,6 @@
-"""Closing somebody's ZooKeeper session from outside, with nothing but a socket.
+"""Closing another process's ZooKeeper session, with nothing but a socket.
 
-For whoever outlives a broker that died without closing its session: the guardian at once, the broker itself
+For those that outlive a broker that died without closing its session: the guardian at once, the broker itself
 at its next start. ZooKeeper then deletes the session's ephemeral nodes in a moment instead of after a
 timeout. The module imports neither kazoo nor trio: the guardian must stay small.
 

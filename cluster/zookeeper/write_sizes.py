@@ -1,4 +1,4 @@
-"""How large a write may be: ZooKeeper closes the connection of whoever sends more, without an answer.
+"""How large a write may be: ZooKeeper closes the connection of a client that sends more, without an answer.
 
 The limit is the servers' `jute.maxbuffer`. A writer that does not know it repeats a write whose outcome it believes
 to be unknown, for ever, and every other request of its session is cut off each time.
