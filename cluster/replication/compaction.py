@@ -137,7 +137,7 @@ class Compaction:
             self._look_again.set()
 
     async def _work(self, cleaning: Cleaning) -> bool:
-        """Have a worker clean a log, and take in what it made; gives whether the log is clean now."""
+        """Have a worker clean a log, and take in what it made; return whether the log is clean now."""
         worker = self._new_worker()
         outcome: CleaningResult | WorkerFailedError | None = None
         finished: deque[CleanedGroup] = deque()

@@ -1,4 +1,4 @@
-"""The cluster as the controller last told it: live brokers, topics, who leads which partition.
+"""The cluster as of the last UpdateMetadata: live brokers, topics, and each partition's leader.
 
 Rules of this file:
 
@@ -47,7 +47,7 @@ class LiveBroker:
 
     Attributes:
         broker_id: Its id.
-        rack: Its rack, if it has told one.
+        rack: Its rack, if it has one.
         nodes: Its addresses by listener name.
     """
 
@@ -81,7 +81,7 @@ class ClusterSnapshot:
 
 
 class MetadataCache:
-    """Holds the current `ClusterSnapshot`, and wakes whoever waits for the next one.
+    """Holds the current `ClusterSnapshot`, and wakes the tasks that wait for the next one.
 
     Attributes:
         snapshot: What is known now; replaced by `update`, never changed.
@@ -94,7 +94,7 @@ class MetadataCache:
         self._changed = trio.Event()
 
     def update(self, request: "UpdateMetadataRequest") -> list[TopicPartition]:
-        """Take over what an UpdateMetadata request tells, and give the partitions that it deleted.
+        """Apply an UpdateMetadata request, and return the partitions that it deleted.
 
         The caller has checked the epochs of controller and broker.
         """
@@ -146,7 +146,7 @@ class MetadataCache:
         return None if partitions is None else partitions.get(partition)
 
     def contains(self, topic_partition: TopicPartition) -> bool:
-        """Whether the partition exists, as far as this broker was told."""
+        """Whether the partition exists, as far as this broker knows."""
         partitions = self.snapshot.topics.get(topic_partition.topic)
         return partitions is not None and topic_partition.partition in partitions
 

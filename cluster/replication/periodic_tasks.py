@@ -144,7 +144,7 @@ class PeriodicTasks:
             await self.retain_once()
 
     async def retain_once(self) -> int:
-        """Let old segments go, and silent producers be forgotten; gives how many segments went."""
+        """Let old segments go, and silent producers be forgotten; return how many segments went."""
         removed = 0
         for count, log in enumerate(self._store.all_logs()):
             now = self._clock.wall_ms()

@@ -132,7 +132,7 @@ class Replicas:
         compaction: Cleans compacted logs.
         upkeep: What is done by the clock.
         replication_bytes_out: Counts the bytes sent to followers.
-        verified_appends: Appends transactional batches; whoever can reach coordinators sets its `ask`.
+        verified_appends: Appends transactional batches; its `ask` is set by the part that reaches coordinators.
     """
 
     def __init__(
@@ -257,7 +257,7 @@ class Replicas:
 
     @property
     def broker_epoch(self) -> BrokerEpoch:
-        """Which registration of this broker is current: whoever registers sets it."""
+        """The epoch of this broker's current registration; set by the registration."""
         return self.roles.broker_epoch
 
     @broker_epoch.setter

@@ -124,7 +124,7 @@ class Throttle:
     # What a follower asks
 
     def hold_back(self, states: "Mapping[TopicPartition, FetchState]") -> "dict[TopicPartition, FetchState]":
-        """Delay the partitions that are behind, where there is no room; gives those that it has delayed."""
+        """Delay the partitions that are behind, where there is no room; return those that it has delayed."""
         held: dict[TopicPartition, FetchState] = {}
         if self.room() > 0:
             return held

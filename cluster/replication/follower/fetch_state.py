@@ -29,7 +29,7 @@ class FetchState:
         leader_epoch: The epoch of the leader that is fetched from.
         fetch_offset: Where to fetch from next.
         last_fetched_epoch: The epoch of the last record before it, or -1 where none is known.
-        log_start_offset: Where the local log starts, as told to the leader.
+        log_start_offset: Where the local log starts, as sent to the leader.
         lag: How far the leader's high watermark is ahead; None before the first answer.
         asked: Whether the leader has been asked from ``fetch_offset``: an answer to anything else is not applied.
         resume_at: Until when to leave the partition alone after an error; None where nothing is wrong.

@@ -6,7 +6,7 @@ Rules of this file:
   from exactly where its log ends now. Everything else in an answer is dropped.
 - A fetch carries the epoch of the last record before its offset; where the logs part, the leader says so in the answer
   and the follower truncates. OffsetForLeaderEpoch is never needed from Fetch 12 on, which 3.0 speaks already.
-- What fails for one partition delays or gives up that partition only. What it is given up for stays in ``failed`` until
+- What fails for one partition delays or stops that partition only. Why it was stopped stays in ``failed`` until
   the controller says something new.
 - Records are appended from the receive buffer, before the next request is sent.
 """
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_FENCED: Final = "the leader is in a newer epoch; waiting for the controller's word"
+_FENCED: Final = "the leader has a newer epoch; waiting for LeaderAndIsr"
 _PARTITIONS_BEFORE_YIELD: Final = 64
 _RETRIED: Final = frozenset(
     {
@@ -55,7 +55,7 @@ _RETRIED: Final = frozenset(
         Error.INCONSISTENT_TOPIC_ID,
     }
 )
-"""What a leader answers that has not heard of the new state of things yet."""
+"""Errors of a leader that has not got the latest LeaderAndIsr or UpdateMetadata yet."""
 
 
 class ReadyStates(Mapping[TopicPartition, FetchState]):

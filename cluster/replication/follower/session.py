@@ -68,7 +68,7 @@ class FollowerSession:
 
         Args:
             states: Every partition that may be fetched now.
-            changed: Those of them that differ from what the leader was told last.
+            changed: Those of them that differ from the last request.
             dropped: What may have left since the last request, or may be there again.
             max_bytes: How many bytes to ask for per partition.
             by_id: Whether topics can be named by id: the other broker understands it, and every topic has one.

@@ -1,4 +1,4 @@
-"""Appends: what producers and coordinators write, and when they are told that it is safe."""
+"""Appends: what producers and coordinators write, and when it is acknowledged."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -88,7 +88,7 @@ class Appends:
     ) -> None:
         """Append to each partition by itself, then answer at once or when the replicas have it.
 
-        All of it is written before anybody is told, so that a follower's fetch that is woken brings everything.
+        All of it is written before any waiter is called, so that a follower's fetch that is woken brings everything.
 
         Args:
             batches: Records by partition, each partition once. They are patched in place and not kept.
@@ -146,7 +146,7 @@ class Appends:
         origin: AppendOrigin,
         token: VerificationToken | None,
     ) -> tuple[ProduceResult, Offset]:
-        """Append to one partition; gives the offset behind the records, too, -1 where they were refused."""
+        """Append to one partition; return the offset behind the records, too, -1 where they were refused."""
         refused, topic_partition, traffic = self.refused, partition.topic_partition, partition.traffic
         traffic.produce_requests.value += 1
         log = partition.leader_log

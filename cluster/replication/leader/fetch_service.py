@@ -5,7 +5,7 @@ epoch, or is sent to a nearer replica. Else it is parked on its session, and the
 call. It is answered with a new read, and exactly once: by data, by a change of leadership, by its timeout, or by the
 session's next fetch.
 
-A follower's fetch also says how far the follower is; that is told to the partition before the read, so that what waits
+A follower's fetch also says how far the follower is; the partition records that before the read, so that what waits
 for replicas is acknowledged first, and only by the fetch itself, never by the read that ends its parking.
 """
 

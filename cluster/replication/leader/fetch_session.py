@@ -136,7 +136,7 @@ class ParkedFetch(TimerEntry):
 
 
 class FetchItem:
-    """One partition of a session: what was asked last, and what was told last.
+    """One partition of a session: the last request for it, and the last answer.
 
     Attributes:
         topic: The topic's name; empty as long as its id is unknown here.
@@ -148,8 +148,8 @@ class FetchItem:
         current_leader_epoch: The leader epoch that the client knows, or -1.
         last_fetched_epoch: The epoch of the follower's last record, or -1.
         log_start_offset: Where the follower's log starts, or -1.
-        sent_high_watermark: The high watermark that the client was told.
-        sent_log_start: The log start that the client was told.
+        sent_high_watermark: The high watermark of the last answer.
+        sent_log_start: The log start of the last answer.
         partition: The partition in whose registers the item stands.
         remote: The follower's state at its leader, where the item was found level with the leader's end.
     """
@@ -241,7 +241,7 @@ class FetchItem:
             session.parked.wake(self)
 
     def watermark_moved(self) -> None:
-        """News for a consumer; a follower is told the next time it is answered anyway."""
+        """News for a consumer; a follower learns it from its next answer anyway."""
         session = self.session
         session.dirty[self] = None
         if session.parked is not None and not session.is_follower:
@@ -340,7 +340,7 @@ class FetchSession:
                     dirty.pop(item, None)
 
     def must_answer(self, item: FetchItem, data: "PartitionData") -> bool:
-        """Whether an incremental answer has to hold this partition; also notes what the client is told of it."""
+        """Whether an incremental answer has to hold this partition; also notes what the answer says of it."""
         news = (
             bool(data.records)
             or data.high_watermark != item.sent_high_watermark

@@ -128,7 +128,7 @@ class FetchSessionCache:
         session.session_id = NO_SESSION
         session.close()
         if parked is not None:
-            # Its client has gone on without it, or will be told that the session is gone by its next request.
+            # Its client has gone on without it, or learns from its next request that the session is gone.
             parked.wake(None)
 
 

@@ -1,7 +1,7 @@
 """Flushing before acknowledging (``log.flush.on.ack``): one flush for all that was appended since the last one began.
 
 A leader acknowledges nothing that is not on its disk, and counts for the high watermark as far as it has flushed. A
-follower flushes before its next fetch, which is its acknowledgement. So what acks=all was told survives the loss of
+follower flushes before its next fetch, which is its acknowledgement. So what acks=all acknowledged survives the loss of
 power on every replica at once.
 """
 

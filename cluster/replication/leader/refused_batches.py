@@ -4,7 +4,7 @@ An idempotent producer has up to five requests on their way (KIP-98). The first 
 broker leads, and the second a moment after. Taken by itself, the second is a gap in the sequence, or, from a
 producer that is new here, the begin of one; either harms a client that did nothing wrong. librdkafka answers a gap
 by a new epoch, in which it sends again whatever is not acknowledged yet, on any partition: records that the log
-has already come into it twice. So the second is told what the first was told; the client then sends both again, in
+has already come into it twice. So the second gets the answer of the first; the client then sends both again, in
 order.
 
 Apache Kafka has that window; see docs/divergence.md.

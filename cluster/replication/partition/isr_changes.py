@@ -1,4 +1,4 @@
-"""Writes the ISR changes that partitions propose, and tells the controller of them.
+"""Writes the ISR changes that partitions propose, and announces them to the controller.
 
 Proposals are written in overlapping requests, each conditional on its znode's version. A version that has moved on, or
 a node that is gone, leaves the partition pending until the controller's next LeaderAndIsr; a session that is gone is
@@ -36,11 +36,11 @@ class IsrStore(Protocol):
     async def write_isr(
         self, partition: "TopicPartition", leadership: "PartitionLeadership", expected_version: "ZkVersion"
     ) -> "ZkVersion":
-        """Write a partition's ISR, and give the znode's new version."""
+        """Write a partition's ISR, and return the znode's new version."""
         ...
 
     async def propagate_isr_changes(self, partitions: "Iterable[TopicPartition]") -> None:
-        """Tell the controller whose ISRs were written."""
+        """Announce to the controller the partitions whose ISRs were written."""
         ...
 
 
@@ -49,7 +49,7 @@ class IsrChanges:
 
     Args:
         store: ZooKeeper.
-        clock: Tells partitions when their change came through.
+        clock: The time at which a change was committed.
         metrics: Counts expansions, shrinkings, and changes that the znode's version refused.
 
     Attributes:

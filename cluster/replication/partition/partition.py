@@ -381,7 +381,7 @@ class Partition:
             self.waiters.fire_low_watermark(self.low_watermark())
 
     def truncated(self) -> None:
-        """Tell whoever reads here, consumers of a follower, that the log's end has moved back."""
+        """Wake the consumers that read from this follower: the log's end has moved back."""
         self.waiters.fire_epoch_changed()
 
     # High and low watermark
@@ -391,7 +391,7 @@ class Partition:
         return min(log.config.min_insync_replicas, len(self.remotes) + 1)
 
     def _ack_error(self) -> Error:
-        """What acks=all is told about records that all of the ISR has: whether that was enough of them."""
+        """The answer to acks=all for records that all of the ISR has: whether the ISR was large enough."""
         log = self.leader_log
         if log is None or len(self.isr.maximal_isr) < self._min_isr(log):
             return Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND
@@ -448,7 +448,7 @@ class Partition:
         )
 
     def maybe_shrink(self, now: MonotonicSeconds) -> frozenset[BrokerId]:
-        """Propose an ISR without those that are out of sync, and give them."""
+        """Propose an ISR without the members that are out of sync, and return those."""
         gone = self.out_of_sync(now)
         if gone:
             self.in_sync_replicas.propose_shrink(gone)

@@ -1,10 +1,10 @@
-"""Who waits at one partition, and the direct calls that end the waiting.
+"""The waiters of one partition, and the direct calls that end their wait.
 
 What is waited for: the log's end (followers' fetches), the high watermark (consumers' fetches), an offset
 below the high watermark (produces with acks=all), an offset that is on disk (acks=1 with
 ``log.flush.on.ack``), and the low watermark (DeleteRecords).
 
-- Fetches are registered once per news: firing empties the register, and whoever still waits registers again. So a
+- Fetches are registered once per news: firing empties the register, and a fetch that still waits registers again. So a
   session that nobody asks for any more costs one call, not one per append.
 - Produces stand in a queue, in the order of their appends. An idempotent retry, whose records were there before,
   may wait a little longer behind them than it must; it is never answered too early.
@@ -19,7 +19,7 @@ from wire.types import Offset, TopicPartition
 
 
 class FetchWaiter(Protocol):
-    """A fetch, parked or remembered by a session, that wants to hear of news."""
+    """A fetch, parked or remembered by a session, that is called when there is news."""
 
     def log_end_moved(self) -> None:
         """Records were appended."""
@@ -71,11 +71,11 @@ class Waiters:
         return len(self._acks) if self._acks else 0
 
     def watch_log_end(self, waiter: FetchWaiter) -> None:
-        """Have the next append told to ``waiter``."""
+        """Call ``waiter`` at the next append."""
         self._log_end[waiter] = None
 
     def watch_watermark(self, waiter: FetchWaiter) -> None:
-        """Have the next move of the high watermark or the log's start told to ``waiter``."""
+        """Call ``waiter`` at the next move of the high watermark or the log's start."""
         self._watermark[waiter] = None
 
     def forget(self, waiter: FetchWaiter) -> None:
@@ -139,14 +139,14 @@ class Waiters:
             waiter.settle(self.topic_partition, Error.NONE)
 
     def fire_epoch_changed(self) -> None:
-        """The leader epoch or the log under the fetches changed: all of them are told."""
+        """Call every fetch: the leader epoch or the log under them has changed."""
         waiters = {**self._log_end, **self._watermark}
         self._log_end, self._watermark = {}, {}
         for waiter in waiters:
             waiter.role_changed()
 
     def fire_role_changed(self, error: Error) -> None:
-        """This broker leads no more: whoever waits for replicas gets ``error``, fetches are told."""
+        """This broker leads no more: settle the waits for replicas with ``error``, and call every fetch."""
         acks, self._acks = self._acks, None
         flushes, self._flushes = self._flushes, None
         low, self._low = self._low, []

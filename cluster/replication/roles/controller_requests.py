@@ -91,7 +91,7 @@ class ControllerRequests:
 
     Attributes:
         controller_epoch: The highest that a controller has shown us.
-        broker_epoch: Which registration of this broker is current; whoever registers sets it.
+        broker_epoch: The epoch of this broker's current registration; set by the registration.
         populated: Set by the first LeaderAndIsr: high watermarks must not be checkpointed before it, for the
             partitions that are not there yet would be missing.
         on_leadership_change: Called with the partitions that this broker begins to lead, and to follow.
