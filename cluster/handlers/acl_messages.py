@@ -118,7 +118,7 @@ def refuse_unknown(codes: tuple[int, ...]) -> None:
     """Refuse UNKNOWN, which stands for what a peer did not understand itself.
 
     Raises:
-        ApiError: a code is UNKNOWN; Kafka closes the connection, and so does whoever lets this pass.
+        ApiError: a code is UNKNOWN; Kafka closes the connection, and so does a caller that lets this pass.
     """
     if UNKNOWN_CODE in codes:
         raise ApiError(Error.INVALID_REQUEST, "a code of an access rule is UNKNOWN")

@@ -1,4 +1,4 @@
-"""Topics that come into being because somebody asked for them."""
+"""Topics that are created because a client asked for them."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ class AutoCreation:
         self._told: dict[str, Error] = {}
 
     async def create(self, names: Sequence[str]) -> dict[str, Error]:
-        """Create topics, and give for each what a client that asked for it is told meanwhile.
+        """Create topics, and return for each the error that its client gets meanwhile.
 
         A topic that is there now is LEADER_NOT_AVAILABLE until its leader is known; one that another
         request is creating is UNKNOWN_TOPIC_OR_PARTITION. Cancelled, it leaves topics created or not.

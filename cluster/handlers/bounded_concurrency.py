@@ -1,4 +1,4 @@
-"""Doing something for many things at a time, but not for all of them."""
+"""Process items with bounded concurrency."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar

@@ -134,7 +134,7 @@ async def change_entity(
     Args:
         broker: The broker.
         entity: Whose configuration.
-        change: Gives the new configuration for the present one; called again if somebody else was faster.
+        change: Returns the new configuration for the present one; called again after a conflicting write.
         validate_only: Whether to check only.
 
     Raises:

@@ -68,7 +68,7 @@ class BrokerContext:
         disk: Tells how full volumes are.
         nursery: Where tasks that outlive a synchronous handler run; ends with the broker.
         served: The APIs that are served, which ApiVersions reports.
-        metadata: The cluster as the controller last told it.
+        metadata: The cluster as of the last UpdateMetadata.
         replicas: The partitions that this broker hosts.
         controller: This broker's controller, active or not.
         groups: The consumer groups that this broker coordinates.
@@ -76,7 +76,7 @@ class BrokerContext:
         zookeeper: The raw session, for writes that have no typed store.
         store: Typed reads and writes that any broker does.
         topic_admin: Creates, extends and deletes topics.
-        auto_creation: Creates topics that somebody asked for.
+        auto_creation: Creates topics that clients ask for.
         producer_ids: Hands out producer ids.
         connection_limits: How many connections there may be.
         session_watch: Watches over the sessions of other brokers; None where that is switched off.

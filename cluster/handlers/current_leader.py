@@ -1,4 +1,4 @@
-"""Who leads a partition now: what a client that asked the wrong broker is told beside the error (KIP-951)."""
+"""The current leader of a partition, for a client that asked the wrong broker (KIP-951)."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +18,7 @@ class CurrentLeader(NamedTuple):
 
 
 def current_leader(call: "ApiCall", topic_partition: TopicPartition) -> CurrentLeader:
-    """Return the leader from the replica here, which is told first, else from the metadata."""
+    """Return the leader from the replica here, which learns first, else from the metadata."""
     broker = call.broker
     partition = broker.replicas.hosted.get(topic_partition)
     if partition is not None:

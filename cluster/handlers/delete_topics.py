@@ -1,7 +1,7 @@
 """DeleteTopics 0 to 6: delete topics by name or, in version 6, by id, and answer when they are gone.
 
 Only the active controller answers; the others say NOT_CONTROLLER for each topic. The answer waits until this
-broker has been told that the topics are gone, or the request's time is over, which is REQUEST_TIMED_OUT:
+broker's metadata no longer has the topics, or the request's time is over, which is REQUEST_TIMED_OUT:
 they are deleted all the same.
 """
 

@@ -29,7 +29,7 @@ def register(registry: "Registry") -> None:
 
 
 def begin(call: "ApiCall") -> None:
-    """Answer from what the controller last told; wait for the first time that it does."""
+    """Answer from the last UpdateMetadata; wait for the first one."""
     once_told(call, _answer)
 
 

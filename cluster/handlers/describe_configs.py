@@ -2,7 +2,7 @@
 is from.
 
 A broker describes itself only; an empty broker name describes what is stored as the default of all brokers.
-Secrets are never told. Sources and synonyms are Kafka's: a topic's own value, the broker's dynamic value, the
+Secrets are never shown. Sources and synonyms are Kafka's: a topic's own value, the broker's dynamic value, the
 dynamic default, the file, the built-in default.
 """
 

@@ -1,6 +1,6 @@
-"""ElectLeaders 0 to 2: give partitions back to their preferred leader, or lead them by whoever is left.
+"""ElectLeaders 0 to 2: elect preferred leaders, or any replica that is left (unclean).
 
-Only the active controller answers. The answer waits until this broker has been told of the new leaders, or
+Only the active controller answers. The answer waits until UpdateMetadata has brought this broker the new leaders, or
 the request's time is over, which is REQUEST_TIMED_OUT for those still open. Where all partitions were
 meant, those that needed no election are left out.
 """
@@ -35,7 +35,7 @@ def register(registry: "Registry") -> None:
 
 
 async def handle(call: "ApiCall") -> ElectLeadersResponse:
-    """Have the controller elect, wait to be told, and answer for each partition."""
+    """Have the controller elect, wait for the metadata, and answer for each partition."""
     request: ElectLeadersRequest = call.request
     kind = _KINDS.get(request.election_type)
     named = request.topic_partitions
@@ -70,7 +70,7 @@ def _needless(error: ApiError | None) -> bool:
 
 
 def _untold(snapshot: "ClusterSnapshot", elected: Mapping[TopicPartition, BrokerId]) -> list[TopicPartition]:
-    """Return the partitions whose new leader this broker has not been told yet."""
+    """Return the partitions whose new leader is not in this broker's metadata yet."""
     untold = []
     for partition, leader in elected.items():
         state = snapshot.topics.get(partition.topic, {}).get(partition.partition)

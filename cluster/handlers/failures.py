@@ -18,7 +18,7 @@ EXPECTED_FAILURES: Final = (ApiError, LogError, ZooKeeperError, ConnectionFailed
 
 
 class Failure(NamedTuple):
-    """What a client is told about a request, topic or partition that failed."""
+    """The error and message for a request, topic or partition that failed."""
 
     error: Error
     message: str | None

@@ -35,7 +35,7 @@ def register(registry: "Registry") -> None:
 
 
 def begin(call: "ApiCall") -> None:
-    """Answer from what the controller last told."""
+    """Answer from the last UpdateMetadata."""
     request: FindCoordinatorRequest = call.request
     if call.version >= 4:
         coordinators = [_find(call, request.key_type, key) for key in request.coordinator_keys]

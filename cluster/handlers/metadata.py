@@ -66,7 +66,7 @@ class MetadataHandler:
         self._answers: dict[_Question, bytes] = {}
 
     def begin(self, call: "ApiCall") -> None:
-        """Answer at once, or after topics have been created, or when the controller has first told of the cluster."""
+        """Answer at once, or after topics have been created, or after the first UpdateMetadata."""
         once_told(call, self._begin_told)
 
     def _begin_told(self, call: "ApiCall") -> None:

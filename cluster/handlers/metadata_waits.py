@@ -1,4 +1,4 @@
-"""Waiting until this broker has been told of the cluster, or of a change that was asked of the controller."""
+"""Waiting for the first UpdateMetadata, or for one with a change that was asked of the controller."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from cluster.replication.metadata_cache import ClusterSnapshot, MetadataCache
 
 FIRST_TOLD_TIMEOUT_MS: Final = 5_000
-"""How long a client that comes while the broker starts may wait to be told of the cluster."""
+"""How long a client that comes while the broker starts may wait for metadata."""
 OTHERS_TOLD_TIMEOUT_MS: Final = 1_000
-"""How long the answer to who created a topic waits for brokers that have not heard of it."""
+"""How long the answer to CreateTopics waits for brokers that do not know the topic yet."""
 
 
 def once_told(call: "ApiCall", begin: "Callable[[ApiCall], None]") -> None:
-    """Begin a request that asks about the cluster; where the controller has told nothing yet, when it has.
+    """Begin a request that asks about the cluster; before the first UpdateMetadata, wait for it.
 
     A broker listens before it is registered, and so before the controller tells it anything. A cluster without
     brokers, which would be all that it knows, is an answer that some clients do not recover from for minutes.
@@ -40,10 +40,10 @@ async def _begin_told(call: "ApiCall", begin: "Callable[[ApiCall], None]") -> No
 async def wait_told(
     metadata: "MetadataCache", condition: "Callable[[ClusterSnapshot], bool]", timeout_ms: int
 ) -> bool:
-    """Wait until the controller has told this broker something.
+    """Wait until UpdateMetadata has brought something.
 
     Args:
-        metadata: What it has told.
+        metadata: What it has brought.
         condition: Whether a state of the cluster is the one waited for.
         timeout_ms: How long to wait; zero or less only looks.
 

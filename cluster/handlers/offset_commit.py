@@ -30,7 +30,7 @@ _NO_RETENTION = -1
 
 
 class _Sorted(NamedTuple):
-    """The partitions of a request: those that exist, and what the others are told."""
+    """The partitions of a request: those that exist, and the errors of the others."""
 
     asked: dict[TopicPartition, OffsetCommitRequestPartition]
     refused: dict[TopicPartition, Error]

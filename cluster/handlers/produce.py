@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from cluster.replication.leader.delayed_produce import OnProduced
 
 ADMIN_CLIENT_ID: Final = "__admin_client"
-"""Whoever calls itself so may write to internal topics, as with Kafka."""
+"""The client id that may write to internal topics, as with Kafka."""
 _ONE_BATCH_SINCE: Final = 3
 _ZSTD_SINCE: Final = 7
 _LEADERS_SINCE: Final = 10

@@ -1,4 +1,4 @@
-"""Whether a topic may be called so, where no error is to be raised."""
+"""Check a topic name without raising."""
 
 from cluster.controller.topic_admin import check_topic_name
 from wire.errors import ApiError
