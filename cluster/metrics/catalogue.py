@@ -157,7 +157,7 @@ PROBES: Final[dict[str, tuple[Kind, Labels, str]]] = {
         "1 where the ZooKeeper session is known to live.",
     ),
 }
-"""What is asked for when somebody looks: kind, labels, text."""
+"""Metrics computed at scrape time: kind, labels, text."""
 
 
 class BrokerMetrics:
@@ -233,11 +233,11 @@ class BrokerMetrics:
         )
 
     def probe(self, name: str, read: Probe) -> None:
-        """Have `read` tell the metric of a name in `PROBES` when somebody looks.
+        """Compute the metric of a name in `PROBES` by `read` at scrape time.
 
         Raises:
             KeyError: the name is not declared.
-            ValueError: it is told by something else already.
+            ValueError: it has a reader already.
         """
         kind, label_names, text = PROBES[name]
         self.registry.probe(name, text, read, label_names, kind=kind)

@@ -1,8 +1,8 @@
-"""Metrics that cost an attribute addition where they count, and nothing until somebody looks.
+"""Metrics that cost an attribute addition where they count, and nothing until they are scraped.
 
 A family has a name, a kind and label names; its children hold the numbers. A hot path keeps its child at hand
 and writes ``child.value += n``. What is known elsewhere anyway (a list's length, a log's end) is no number
-that somebody keeps up to date, but a probe that is called when somebody looks.
+that is kept up to date, but a probe that is called at scrape time.
 
 Names are those that the usual JMX exporters give Kafka's, in lower case, so that existing dashboards find
 them.
@@ -175,7 +175,7 @@ class Family(Generic[Child]):
 
 
 class ProbeFamily:
-    """Numbers that are asked for when somebody looks. Made by a `Registry`."""
+    """Numbers that are computed at scrape time. Made by a `Registry`."""
 
     __slots__ = ("_read", "kind", "label_names", "name", "text")
 
@@ -187,7 +187,7 @@ class ProbeFamily:
         self._read = read
 
     def samples(self) -> Iterator[Sample]:
-        """Ask, and give the numbers."""
+        """Ask, and return the numbers."""
         suffix = "_total" if self.kind is Kind.COUNTER else ""
         read = self._read()
         if isinstance(read, Mapping):
@@ -220,7 +220,7 @@ class Registry:
         return self._add(Family(name, text, Kind.COUNTER, label_names, Counter))
 
     def gauge(self, name: str, text: str, label_names: Labels = ()) -> Family[Gauge]:
-        """Declare gauges that somebody writes. Raises ValueError if the name is taken."""
+        """Declare gauges that are set by the code they describe. Raises ValueError if the name is taken."""
         return self._add(Family(name, text, Kind.GAUGE, label_names, Gauge))
 
     def histogram(
