@@ -115,7 +115,7 @@ class Broker:
         self._loop: trio.lowlevel.TrioToken | None = None
 
     async def run(self) -> None:
-        """Start, serve until told to stop, and leave in good order.
+        """Start, serve until asked to stop, and leave in good order.
 
         Cancelled or failing, it leaves as a crash would: the next start recovers the logs.
         """
@@ -341,7 +341,7 @@ class Broker:
     # Stopping
 
     async def _leave(self) -> None:
-        """Return the leaders away, answer what was begun, and stop."""
+        """Move the leaders away, answer what was begun, and stop."""
         components = self._components
         serving = self.state is State.RUNNING
         self._set_state(State.STOPPING)

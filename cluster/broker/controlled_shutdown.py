@@ -1,4 +1,4 @@
-"""How a broker leaves: it asks the controller to move its leaders, again and again, until none are left."""
+"""Controlled shutdown: ask the controller to move the leaders away, until none are left."""
 
 import logging
 from collections.abc import Callable
@@ -39,7 +39,7 @@ class ControlledShutdown:
         self._open_channel = open_channel
 
     async def depart(self) -> bool:
-        """Return every leader away, with `controlled.shutdown.max.retries` retries.
+        """Move every leader away, with `controlled.shutdown.max.retries` retries.
 
         Cancelled, it leaves some leaders here; they move when the broker has gone. It gives up once the session
         with ZooKeeper may be over: no controller that can be asked moves anything then.
@@ -58,7 +58,7 @@ class ControlledShutdown:
 
     async def _give_up_without_zookeeper(self, scope: trio.CancelScope) -> None:
         broker = self._broker
-        # That a session has run out is told by no event, only by the time that passed.
+        # No event reports that a session has run out, only the time that passed.
         while broker.zookeeper.session_is_live(broker.clock.monotonic()):  # noqa: ASYNC110
             await trio.sleep(_LOOK_S)
         logger.warning("leaving without giving leaders away: ZooKeeper does not answer")
@@ -84,7 +84,7 @@ class ControlledShutdown:
         return False
 
     async def _ask(self) -> str:
-        """Ask once; gives the partitions still led here, as text.
+        """Ask once; return the partitions still led here, as text.
 
         Raises:
             ApiError: the controller refuses.
@@ -107,7 +107,7 @@ class ControlledShutdown:
         )
 
     async def _controller(self) -> "Node":
-        """Wait for a controller to be known that is another broker, and give its address.
+        """Wait until another broker is known as the controller, and return its address.
 
         Raises:
             ApiError: none is known within the back-off.

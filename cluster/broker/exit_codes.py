@@ -18,7 +18,7 @@ from storage.errors import DirectoryLockedError, InconsistentDirectoryError, Sto
 class ExitCode(IntEnum):
     """What the broker's process ends with."""
 
-    STOPPED = 0  # as it was told to
+    STOPPED = 0  # as requested
     BUG = 1  # with a traceback
     CONFIGURATION = 2  # a setting is wrong, or asks for something that is not served
     ZOOKEEPER = 3  # not reached, or lost for good

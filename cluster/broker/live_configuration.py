@@ -54,7 +54,7 @@ class LiveConfiguration:
         self._logs: LogStore | None = None
 
     async def load(self) -> dict[str, LogConfig]:
-        """Read everything; changes from now on are told by `follow`.
+        """Read everything; `follow` applies later changes.
 
         Returns:
             The log configuration of each topic that has settings of its own.

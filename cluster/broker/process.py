@@ -32,7 +32,7 @@ def run(config: "BrokerConfig", link: "GuardianLink | None") -> int:
     """Run a broker until it is told to stop, by SIGTERM, SIGINT or its management socket, or cannot go on.
 
     Args:
-        config: What it goes by.
+        config: Its settings.
         link: To the guardian that watches over this process, if there is one.
 
     Returns:
@@ -41,7 +41,7 @@ def run(config: "BrokerConfig", link: "GuardianLink | None") -> int:
     try:
         set_process_limits()
         trio.run(_run_process, config, link, strict_exception_groups=True)
-    except BaseException as failure:  # noqa: BLE001 - the border of the process: each failure is told and coded
+    except BaseException as failure:  # noqa: BLE001 - the border of the process: each failure is logged and coded
         reason = stop_reason(failure)
         if reason is None:
             traceback.print_exception(failure)

@@ -71,7 +71,7 @@ class Registration:
         return self._member.is_set()
 
     def on_joined(self, listener: Callable[[BrokerEpoch], None]) -> None:
-        """Have a listener told the new epoch after each registration."""
+        """Call a listener with the new epoch after each registration."""
         self._listeners.append(listener)
 
     async def close_former_session(self, hosts: str) -> None:
@@ -95,7 +95,7 @@ class Registration:
                 logger.warning("the ZooKeeper session has expired during the start: going on in a new one")
 
     async def join(self, registration: "BrokerRegistration") -> None:
-        """Register, in a new session if the present one expired meanwhile; listeners are told before it returns.
+        """Register, in a new session if the present one expired meanwhile; listeners are called before it returns.
 
         Raises:
             BrokerIdTakenError: another live broker has this id.

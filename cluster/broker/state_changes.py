@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from cluster.journal.writer import StateJournal
 
 EVENTS_KEPT_MAX: Final = 1000
-"""Events that wait for one slow listener; the oldest go, and the listener is told how many."""
+"""Events that wait for one slow listener; the oldest are dropped, and the listener learns how many."""
 
 
 class StateChanges:
