@@ -148,7 +148,7 @@ class SimulatedCluster:
             self.ensemble.close_session(session.session_id, session.session_password)
 
     async def lose(self, broker_id: int) -> None:
-        """Lose a machine: nobody is told, and of what was not synced the seed chooses what is left."""
+        """Lose a machine without notice; of what was not synced the seed chooses what is left."""
         machine = self.machines[BrokerId(broker_id)]
         self.network.lose(machine.name)
         await self._end(machine)

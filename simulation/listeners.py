@@ -93,7 +93,7 @@ class SimulatedConnection(Connection):
         return bool(self._queue)
 
     async def run(self) -> None:
-        """Serve until the peer leaves, misbehaves, or somebody closes the connection."""
+        """Serve until the peer leaves or misbehaves, or the connection is closed."""
         try:
             with self._scope:
                 while not self.closed and await self._receive():

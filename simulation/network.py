@@ -8,11 +8,11 @@ What it does, always: delays, within `NetworkFaults.delay_s`. By chance, as far 
 splits and broken connections. On demand, for a fault plan:
 
 - ``cut(a, b)``: what a sends to b is held up until ``heal(a, b)``; both ways unless ``one_way=True``. Nothing
-  is told to anybody: time-outs have to notice. New connections hang.
+  reports it: time-outs have to notice. New connections hang.
 - ``isolate(a)``, ``rejoin(a)``: the same between a and everybody else.
 - ``break_connections(a, b)``: both sides learn that their connections broke; what was on its way is lost.
-- ``lose(a)``: the machine is gone without a word; ``restore(a)``: it is back, and remembers no connection.
-  A process that dies alone needs no word here: closing its sockets is what the kernel would do.
+- ``lose(a)``: the machine is gone without notice; ``restore(a)``: it is back, and remembers no connection.
+  A process that dies alone needs no call here: closing its sockets is what the kernel would do.
 
 Every chance is drawn from the seed, the names of the two machines and the number of their connection, so that
 a run is the same whatever else is going on, as far as the order of trio's tasks is (which Hypothesis seeds).
@@ -43,7 +43,7 @@ FIRST_FREE_PORT: Final = 32768
 FORGET_EVERY: Final = 64
 """Connections between two machines after which those that are over are forgotten."""
 NOTES_MAX: Final = 2000
-"""How many of the last events are kept for whoever has to explain a failing seed."""
+"""How many of the last events are kept to explain a failing seed."""
 
 
 class SimulatedNetwork:
@@ -116,7 +116,7 @@ class SimulatedNetwork:
         self._resume()
 
     def break_connections(self, first: str, second: str) -> int:
-        """Break every connection between two machines; gives how many there were."""
+        """Break every connection between two machines; return how many there were."""
         broken = 0
         for circuit in self._live_connections():
             if circuit.touches(first) and circuit.touches(second):
@@ -126,7 +126,7 @@ class SimulatedNetwork:
         return broken
 
     def lose(self, name: str) -> None:
-        """Take a machine away without a word; its programs are for the caller to end."""
+        """Take a machine away without notice; its programs are for the caller to end."""
         self._lost.add(name)
         self.host(name).forget_listeners()
         for circuit in self._live_connections():
@@ -153,7 +153,7 @@ class SimulatedNetwork:
     # Connections.
 
     async def connect(self, source: str, target: str, port: int) -> End:
-        """Connect a machine to a port of another; gives the near end.
+        """Connect a machine to a port of another; return the near end.
 
         A cut either way makes it wait, as lost handshakes do, until the caller's time is over.
 
@@ -183,7 +183,7 @@ class SimulatedNetwork:
         return near
 
     def note(self, text: str) -> None:
-        """Keep an event for whoever looks into a failing run."""
+        """Keep an event to explain a failing run."""
         try:
             now = trio.current_time()
         except RuntimeError:
@@ -263,6 +263,6 @@ class SimulatedHost:
         self._listeners.clear()
 
     def accept(self, port: int, end: End) -> bool:
-        """Hand a new connection to whoever listens; False if nobody does."""
+        """Hand a new connection to the port's listeners; return False if there are none."""
         listeners = self._listeners.get(port)
         return listeners is not None and listeners.accept(end)

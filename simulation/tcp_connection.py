@@ -2,7 +2,7 @@
 
 A pipe keeps TCP's promises and no more: bytes come in order and whole, late, in other pieces than they were
 sent in, or not at all once the connection has broken. A cut in the network holds them up; when it heals they
-arrive, though the sender may long have closed its end and asked somebody else. That late arrival is what
+arrive, though the sender may long have closed its end and asked another peer. That late arrival is what
 makes a retry dangerous, so it is here too.
 """
 
@@ -177,7 +177,7 @@ class End:
     # As a program uses it.
 
     def send(self, data: bytes | bytearray | memoryview) -> int:
-        """Send what there is room for; gives how much, which may be nothing.
+        """Send what there is room for; return how much, which may be nothing.
 
         Raises:
             OSError: the connection is broken, or closed on this side.
@@ -267,12 +267,12 @@ class End:
             self.on_room()
 
     def circuit_breaks(self) -> None:
-        """The connection breaks: this side is told after a delay, and so is the other."""
+        """Break the connection: each side notices after a delay."""
         self._incoming.signal(Signal.RESET)
         self._outgoing.signal(Signal.RESET)
 
     def vanish(self) -> None:
-        """Close this side without a word: its machine is gone."""
+        """Close this side silently: its machine is gone."""
         self.closed = True
         self._received.clear()
         self._readable.unpark_all()

@@ -143,7 +143,7 @@ class FakeZooKeeper:
         self._heard_at = None
 
     def abandon(self) -> None:
-        """Die, as a killed process does: nobody is told, and the session waits for its timeout."""
+        """Die, as a killed process does: without notice, and the session waits for its timeout."""
         self._listeners.clear()
         self._watches.clear()
         self._drop_connection()
@@ -152,7 +152,7 @@ class FakeZooKeeper:
         """Cut the connection.
 
         Args:
-            silently: The client does not notice: no event, and its watches are told only when it reconnects.
+            silently: The client does not notice: no event, and its watches fire only when it reconnects.
         """
         self._drop_connection()
         if self._told_connected and not silently:
@@ -367,7 +367,7 @@ class FakeZooKeeper:
         if self._is_silent:
             await self._noticed.wait()
             self._check_session(session_id)
-            raise ConnectionLossError("the connection was gone, and nobody had told")
+            raise ConnectionLossError("the connection was gone, unnoticed")
         while not self.is_connected and self._shut is None:
             await self._connected.wait()
         self._check_session(session_id)

@@ -93,7 +93,7 @@ class FakeEnsemble:
         return sorted(self._sessions)
 
     def begin_session(self, zookeeper: SessionHolder) -> tuple[int, bytes]:
-        """Begin a session; gives its id and password."""
+        """Begin a session, and return its id and password."""
         self._last_session += 1
         self._sessions[self._last_session] = zookeeper
         return self._last_session, self._last_session.to_bytes(16, "big")

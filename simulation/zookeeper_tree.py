@@ -1,7 +1,7 @@
 """ZooKeeper's tree of nodes as a pure value machine: versions, ephemerals, sequences, transactions. No sessions here.
 
 A transaction is applied operation by operation, each leaving what undoes it; the first that fails has the
-others undone. What changed is handed back as changes, for whoever keeps watches.
+others undone. What changed is returned as changes, for the keeper of watches.
 """
 
 from collections.abc import Callable, Sequence
