@@ -136,7 +136,7 @@ class BrokerConfig(ServedValues):
         ]
 
     def on_change(self, listener: Callable[[frozenset[str]], None]) -> None:
-        """Have a listener told which settings have a new value, after each dynamic change."""
+        """Call a listener with the names of the settings that have a new value, after each dynamic change."""
         self._listeners.append(listener)
 
     def check_dynamic(self, values: Mapping[str, str], *, per_broker: bool) -> None:
@@ -152,7 +152,7 @@ class BrokerConfig(ServedValues):
         for name, text in values.items():
             setting = dynamic_settings().get(name) or broker_settings().get(base_name(name))
             if setting is None:
-                continue  # a setting of somebody's own is stored, as Kafka does
+                continue  # an unknown setting is stored, as Kafka does
             if setting.update is UpdateMode.READ_ONLY:
                 raise ConfigError(
                     name, setting.shown(text), "no change at run time: it holds from start to stop"
@@ -166,7 +166,7 @@ class BrokerConfig(ServedValues):
     def apply_dynamic(self, broker: Mapping[str, str], default: Mapping[str, str]) -> frozenset[str]:
         """Take over the dynamic configuration as ZooKeeper has it, and tell the listeners what changed.
 
-        A value that cannot be used is left out with a warning: whoever stored it did not check it.
+        A value that cannot be used is left out with a warning: it was stored without a check.
 
         Args:
             broker: What is stored for this broker.

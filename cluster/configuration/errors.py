@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, told so that the operator can put it right."""
+"""Errors in a configuration, in words that let the operator fix it."""
 
 
 class ConfigError(ValueError):

@@ -41,7 +41,7 @@ def check_topic_config(values: Mapping[str, str]) -> None:
 def read_topic_config(topic: str, values: Mapping[str, str], defaults: LogConfig) -> LogConfig:
     """Return the configuration of a topic's logs from what is stored for it.
 
-    A value that cannot be used is left out with a warning: whoever stored it did not check it, and a broker
+    A value that cannot be used is left out with a warning: it was stored without a check, and a broker
     must come up all the same.
 
     Args:

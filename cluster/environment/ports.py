@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 
 class Session(ZooKeeper, Protocol):
-    """A ZooKeeper session that its broker keeps up, and that somebody else can close who knows its key."""
+    """A ZooKeeper session that its broker keeps up, and that others can close by its key."""
 
     @property
     def session_key(self) -> "SessionKey":
@@ -38,7 +38,7 @@ class Offload(Protocol):
     """Runs something slow beside the loop; in a simulation, at once."""
 
     def __call__(self, work: Callable[[], _T], /) -> Awaitable[_T]:
-        """Run it, and give what it gives."""
+        """Run it, and return its result."""
         ...
 
 
