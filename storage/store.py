@@ -326,7 +326,7 @@ class LogStore:
         self.config_changes += 1
         self._default_config = config
 
-    # Upkeep
+    # Periodic tasks
 
     def flush_due(self) -> int:
         """Flush the logs that were rolled, and those whose `flush.ms` has passed; return how many. For a thread.

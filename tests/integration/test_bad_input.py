@@ -361,13 +361,13 @@ def test_a_broker_serves_on_without_zookeeper_and_still_leaves(tmp_path: Path) -
 
 BUG = """
 import sys
-from cluster.replication import periodic_tasks as upkeep
+from cluster.replication.periodic_tasks import PeriodicTasks
 from pathlib import Path
 
 async def broken(self, populated):
     raise ZeroDivisionError("a bug for the test")
 
-upkeep.Upkeep.run = broken
+PeriodicTasks.run = broken
 from ottla.commands.local.broker import run_from_file
 sys.exit(run_from_file(Path(sys.argv[1]), (), None))
 """

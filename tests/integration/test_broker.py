@@ -47,11 +47,11 @@ def admin(cluster: Cluster) -> AdminClient:
 
 
 def logs_of(cluster: Cluster) -> Path:
-    return Path(cluster.broker.broker(0)["directory"]) / "logs"
+    return Path(cluster.broker(0)["directory"]) / "logs"
 
 
 def management(cluster: Cluster) -> ManagementClient:
-    return ManagementClient(Path(cluster.broker.broker(0)["directory"]) / "management.sock")
+    return ManagementClient(Path(cluster.broker(0)["directory"]) / "management.sock")
 
 
 def run_broker(directory: Path, **settings: str) -> tuple[int, str]:
@@ -220,8 +220,8 @@ def test_settings_of_topics_and_brokers_take_effect_at_once(cluster: Cluster, ad
         (ResourceType.TOPIC, "sized", {"max_message_bytes": "-1"}, Error.INVALID_CONFIG),
         (ResourceType.TOPIC, "sized", {"nonsense": "1"}, Error.INVALID_CONFIG),
         (ResourceType.TOPIC, "missing", {"retention_ms": "1"}, Error.UNKNOWN_TOPIC_OR_PARTITION),
-        (ResourceType.BROKER, "0", {"broker_rack": "r"}, Error.INVALID_CONFIG),
-        (ResourceType.BROKER, "", {"log_retention_ms": "soon"}, Error.INVALID_CONFIG),
+        (ResourceType.BROKER, "0", {"broker_rack": "r"}, Error.INVALID_REQUEST),
+        (ResourceType.BROKER, "", {"log_retention_ms": "soon"}, Error.INVALID_REQUEST),
     ],
 )
 def test_settings_that_cannot_be_are_refused(
@@ -270,6 +270,6 @@ def test_it_stops_cleanly_and_starts_without_recovery(cluster: Cluster) -> None:
         assert asked.call("wait_ready", timeout_ms=60_000)
         kept = next(each for each in asked.call("partitions") if each["topic"] == "kept")
     assert (kept["log_end"], kept["high_watermark"]) == (1, 1)
-    log = (Path(cluster.broker.broker(0)["directory"]) / "broker.log").read_text()
+    log = (Path(cluster.broker(0)["directory"]) / "broker.log").read_text()
     assert "not closed cleanly" not in log
     assert "Traceback" not in log

@@ -111,7 +111,7 @@ def test_a_million_records_survive_the_death_of_every_leader(tmp_path: Path, rec
         report_unavailability(load, faults, record_property)
         cluster.wait_in_sync(TOPIC, PARTITIONS)
         read_back(cluster, load.history)
-        directories = {b: Path(cluster.broker.broker(b)["directory"]) / "logs" for b in BROKERS}
+        directories = {b: Path(cluster.broker(b)["directory"]) / "logs" for b in BROKERS}
         cluster.stop(*BROKERS)
         for partition in range(PARTITIONS):
             place = Place(TOPIC, partition)

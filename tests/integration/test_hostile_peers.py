@@ -77,8 +77,8 @@ class Attacked:
     def __init__(self, cluster: Cluster, bystander: Bystander) -> None:
         self.address = cluster.bootstrap_servers
         self._bystander = bystander
-        self._pid = int(cluster.broker.broker(0)["pid"])
-        self._log = Path(cluster.broker.broker(0)["directory"]) / "broker.log"
+        self._pid = int(cluster.broker(0)["pid"])
+        self._log = Path(cluster.broker(0)["directory"]) / "broker.log"
         self._cluster = cluster
 
     def connect(self) -> socket.socket:

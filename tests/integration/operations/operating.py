@@ -96,7 +96,7 @@ def check_history(cluster: Cluster, load: Load, replicas: Mapping[int, Sequence[
     for number, brokers in replicas.items():
         place = TopicPartition(load.topic, number)
         for broker in brokers:
-            directory = Path(cluster.broker.broker(broker)["directory"]) / "logs"
+            directory = Path(cluster.broker(broker)["directory"]) / "logs"
             records = ((each.offset, mark_of(each.value)) for each in replica_records(directory, place))
             load.history.read(f"replica {broker}", place, records)
     load.history.check()

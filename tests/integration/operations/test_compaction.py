@@ -108,7 +108,7 @@ def consume(cluster: Cluster, topic: str) -> Records:
 
 
 def logs_of(cluster: Cluster, broker: int) -> Path:
-    return Path(cluster.broker.broker(broker)["directory"]) / "logs"
+    return Path(cluster.broker(broker)["directory"]) / "logs"
 
 
 def on_disk(cluster: Cluster, broker: int, topic: str) -> Records:
@@ -149,7 +149,7 @@ def test_the_last_value_of_each_key_is_left_on_every_replica(
         until(lambda broker=broker: on_disk(cluster, broker, "compacted") == expected)  # type: ignore[misc]
     assert consume(cluster, "compacted") == expected
     cluster.wait(lambda seen: not any(d["cleaner"]["cleaning"] for d in seen.descriptions.values()))
-    until(lambda: not any(workers_of(cluster.broker.broker(broker)["pid"]) for broker in BROKERS))
+    until(lambda: not any(workers_of(cluster.broker(broker)["pid"]) for broker in BROKERS))
     assert verify(cluster, "compacted")[0] == 0
     directory = replica_directory(logs_of(cluster, 0), types.TopicPartition("compacted", 0))
     files = ",".join(str(path) for path in sorted([*directory.glob("*.log"), *directory.glob("*index")]))

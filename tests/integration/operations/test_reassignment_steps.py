@@ -88,7 +88,7 @@ def test_a_broker_dies_at_each_step(operator: Operator, role: str, record_proper
             before = look(zookeeper, topic, replicas)
             assert before.state["leader"] == source
             dead = {"controller": cluster.view().controller_id, "source": source, "target": target}[role]
-            pid = cluster.broker.broker(dead)["pid"]
+            pid = cluster.broker(dead)["pid"]
             asked = {"topic": topic, "partition": 0, "replicas": replicas}
             zookeeper.create(ASKED, json.dumps({"version": 1, "partitions": [asked]}).encode())
             epoch = before.state["leader_epoch"]

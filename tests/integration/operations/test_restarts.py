@@ -55,7 +55,7 @@ def test_an_empty_disk_under_an_old_id_never_leads(operator: Operator) -> None:
     with Load(cluster.bootstrap_servers, "refilled", 2) as load:
         load.wait_progress()
         cluster.kill(2)
-        shutil.rmtree(Path(cluster.broker.broker(2)["directory"]) / "logs")
+        shutil.rmtree(Path(cluster.broker(2)["directory"]) / "logs")
         load.wait_progress()
         cluster.start(2)
         load.wait_progress()

@@ -55,7 +55,7 @@ def read(cluster: Cluster, topic: str) -> list[bytes]:
 
 def directories(cluster: Cluster, topic: str) -> list[Path]:
     """Return what the brokers' disks still hold under a topic's name."""
-    logs = [Path(cluster.broker.broker(broker)["directory"]) / "logs" for broker in BROKERS]
+    logs = [Path(cluster.broker(broker)["directory"]) / "logs" for broker in BROKERS]
     return [path for each in logs for path in each.glob(f"{topic}-*") if not path.name.endswith("-delete")]
 
 

@@ -43,7 +43,7 @@ def test_equal_replicas_are_found_equal_and_a_flipped_bit_is_found(operator: Ope
     assert "0 differences" in said
     assert "max lag is 0 for partition" in said
     cluster.stop(2)
-    directory = Path(cluster.broker.broker(2)["directory"]) / "logs"
+    directory = Path(cluster.broker(2)["directory"]) / "logs"
     (segment,) = replica_directory(directory, TopicPartition("damaged", 0)).glob("*.log")
     data = bytearray(segment.read_bytes())
     data[data.index(b"value 40")] ^= 1

@@ -174,7 +174,7 @@ def test_archive_reads_what_a_consumer_reads(spark, cluster, make_topics, said) 
                for i in range(2000)]  # fmt: skip
     for start in range(0, 2000, 200):
         send(cluster.bootstrap_servers, topic, records[start : start + 200])
-    directory = Path(cluster.broker.broker(0)["directory"]) / "logs"
+    directory = Path(cluster.broker(0)["directory"]) / "logs"
     segments = sorted((directory / f"{topic}-0").glob("*.log"))
     assert len(segments) > 3
     spark.dataSource.register(OttlaLogDataSource)
