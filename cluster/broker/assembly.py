@@ -1,5 +1,6 @@
 """Makes the components of a broker of its configuration and its environment, and puts them together."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from cluster.network.connection_limits import ConnectionLimits
     from cluster.zookeeper.broker_store import BrokerStore
     from storage.store import LogStore
-    from wire.types import WallMs
+    from wire.types import TopicPartition, WallMs
 
 
 def assemble(
@@ -92,6 +93,7 @@ def assemble(
         on_state_change=publisher.controller_decided,
     )
     publisher.follow(replicas)
+    producer_ids = ProducerIds(lambda: store.next_producer_id_block(config.broker_id))
     groups = Groups(config, replicas, metadata, timer, clock, nursery, environment.offload)
     registry = served_apis()
     registry.measure(metrics)
@@ -109,13 +111,24 @@ def assemble(
         controller=controller,
         groups=groups,
         transactions=Transactions(
-            config, replicas, metadata, groups, clock, nursery, clients.to_coordinator, metrics
+            config,
+            replicas,
+            metadata,
+            groups,
+            producer_ids,
+            partial(_exists, store),
+            timer,
+            clock,
+            nursery,
+            clients.to_coordinator,
+            metrics,
+            environment.offload,
         ),
         zookeeper=zookeeper,
         store=store,
         topic_admin=topic_admin,
         auto_creation=AutoCreation(config, topic_admin),
-        producer_ids=ProducerIds(lambda: store.next_producer_id_block(config.broker_id)),
+        producer_ids=producer_ids,
         connection_limits=connection_limits,
     )
     _authorize(context, registry, environment)
@@ -175,6 +188,12 @@ def _watch_sessions(
         lambda: context.broker_epoch,
     )
     return watch, handover
+
+
+async def _exists(store: "BrokerStore", partition: "TopicPartition") -> bool:
+    """Ask ZooKeeper whether a partition exists."""
+    found = await store.read_topic(partition.topic)
+    return found is not None and partition.partition in found[0].partitions
 
 
 def registration_of(config: "BrokerConfig", addresses: "Addresses", now: "WallMs") -> BrokerRegistration:

@@ -42,7 +42,7 @@ from cluster.zookeeper.config_changes import ConfigChanges
 from storage.loading import LoadProgress
 from storage.meta_properties import read_meta_properties
 from storage.store import LogStore
-from wire.internal_topics import CONSUMER_OFFSETS
+from wire.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from wire.types import BrokerId
 
 if TYPE_CHECKING:
@@ -223,8 +223,11 @@ class Broker:
             service.start_soon(self._follow_acls, registration, acls, name="access rules")
         groups = await registration.in_session(partial(self._store.read_topic, CONSUMER_OFFSETS))
         context.groups.found(None if groups is None else len(groups[0].partitions))
+        transactions = await registration.in_session(partial(self._store.read_topic, TRANSACTION_STATE))
+        context.transactions.found(None if transactions is None else len(transactions[0].partitions))
         service.start_soon(context.replicas.run, name="replicas")
         service.start_soon(context.groups.run, name="groups")
+        service.start_soon(context.transactions.run, name="transactions")
 
     async def _join_and_serve(
         self, service: trio.Nursery, components: Components, registration: Registration
@@ -399,6 +402,7 @@ class Broker:
                 "controller": context.controller.describe(),
                 "groups": context.groups.describe(),
                 "watched_sessions": [] if context.session_watch is None else context.session_watch.watched,
+                "transactions": context.transactions.describe(),
                 "cleaner": context.replicas.compaction.describe(),
                 "connections": sum(1 for _ in self._components.listeners.connections),
             }

@@ -1,7 +1,7 @@
 """Connections to other brokers."""
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cluster.network.broker_client import BrokerClient
 from cluster.network.dialling import Dial
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from cluster.zookeeper.znodes import BrokerRegistration
 
 logger = logging.getLogger(__name__)
+
+_ANSWER_GRACE_MS: Final = 5_000
 
 
 class BrokerClients:
@@ -41,7 +43,10 @@ class BrokerClients:
     def to_coordinator(self, node: "Node") -> BrokerClient:
         """Make a connection to a transaction coordinator, or from one to a leader."""
         client_id = f"broker-{self._config.broker_id}-txn"
-        return self._client(node.host, node.port, client_id, self._config.request_timeout_ms)
+        # A leader answers within its own time, which the connection is to outlast.
+        return self._client(
+            node.host, node.port, client_id, self._config.request_timeout_ms + _ANSWER_GRACE_MS
+        )
 
     def from_controller(self, registration: "BrokerRegistration") -> BrokerClient:
         """Make the connection on which the controller sends a broker its requests."""

@@ -130,6 +130,28 @@ def _add_transaction_gauges(metrics: "BrokerMetrics", components: "Components") 
             )
         )
 
+    transactions = components.context.transactions
+    prefix = "kafka_coordinator_transaction_"
+
+    def waiting() -> "dict[Labels, float]":
+        counts = transactions.markers.waiting_by_broker()
+        return {(str(broker),): float(count) for broker, count in counts.items() if broker >= 0}
+
+    metrics.probe(
+        prefix + "transactions",
+        lambda: {(state,): float(count) for state, count in transactions.count_by_state().items()},
+    )
+    metrics.probe(prefix + "oldestprepareseconds", transactions.oldest_prepare_s)
+    metrics.probe(prefix + "markerswaiting", waiting)
+    metrics.probe(prefix + "markersabandoned", lambda: float(transactions.markers.abandoned))
+    metrics.probe(
+        prefix + "transactionmarkerchannelmanager_unknowndestinationqueuesize",
+        lambda: float(transactions.markers.waiting_by_broker()[-1]),
+    )
+    metrics.probe(
+        "kafka_server_transaction_coordinator_metrics_partition_load_time_max",
+        lambda: 1000 * transactions.longest_load_s,
+    )
     metrics.probe("kafka_cluster_partition_laststableoffsetlag", lags)
     manager = "kafka_server_replicamanager_"
     metrics.probe(manager + "partitionswithlatetransactionscount", late)

@@ -155,9 +155,17 @@ class CommittedOffsets:
             self.held[producer] = later
         return bool(later)
 
+    @property
+    def is_moving(self) -> bool:
+        """Whether any offset may change without another request."""
+        return bool(self.held or self._in_flight)
+
     def is_unstable(self, place: Place) -> bool:
-        """Whether an open transaction will change this offset: a stable fetch has to wait (KIP-447)."""
-        return any(place in held for held in self.held.values())
+        """Whether an open transaction, or a commit on its way, will change this offset.
+
+        A stable fetch has to wait for either (KIP-447).
+        """
+        return place in self._in_flight or any(place in held for held in self.held.values())
 
     def _release(self, producer: ProducerId, places: Iterable[Place]) -> None:
         held = self.held.get(producer)

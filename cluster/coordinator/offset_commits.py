@@ -10,13 +10,17 @@ from cluster.coordinator.group_coordinator import GroupCoordinator
 from cluster.coordinator.group_records import offset_records
 from cluster.coordinator.hosted_groups import HostedGroup
 from cluster.coordinator.offset_bytes import CommittedOffset, Place, place_of, value_of
-from cluster.coordinator.offsets_log import Writer, offset_error
+from cluster.coordinator.offsets_log import Writer, offset_error, verification_error
 from cluster.statemachines import group_requests
 from cluster.statemachines.group import GroupState
+from storage.verification import VerificationToken
 from wire.errors import Error
+from wire.internal_topics import CONSUMER_OFFSETS
 from wire.types import NO_OFFSET, Generation, Offset, ProducerId, TopicPartition
 
 OnCommitted = Callable[[Mapping[TopicPartition, Error]], None]
+OnVerified = Callable[[Error, VerificationToken | None], None]
+Verify = Callable[[TopicPartition, OnVerified], None]
 
 
 class OffsetCommits:
@@ -68,20 +72,46 @@ class OffsetCommits:
         generation: Generation,
         offsets: Mapping[TopicPartition, CommittedOffset],
         on_done: OnCommitted,
+        verify: Verify | None = None,
     ) -> None:
-        """Write offsets that take effect when the writer's transaction commits (KIP-98, KIP-447)."""
+        """Write offsets that take effect when the writer's transaction commits (KIP-98, KIP-447).
+
+        Args:
+            group_id: The group.
+            writer: The producer.
+            member_id: Which member commits; empty, with no generation, where the group's members are not checked.
+            instance_id: Its instance id.
+            generation: Its generation.
+            offsets: What to commit.
+            on_done: Called once with each partition's outcome, when they are written.
+            verify: Verifies that the group's partition belongs to the transaction (KIP-890); None where it does.
+        """
         error = self._hosted.status(group_id)
         if error is not Error.NONE:
             on_done(dict.fromkeys(offsets, error))
             return
-        hosted = self._hosted.find_or_make(group_id)
-        error, _ = group_requests.check_commit(
-            hosted.group, member_id, instance_id, generation, transactional=True
-        )
-        if error is not Error.NONE:
-            on_done(dict.fromkeys(offsets, error))
-            return
-        self._write(hosted, offsets, on_done, writer)
+
+        def verified(error: Error, token: VerificationToken | None) -> None:
+            if error is not Error.NONE:
+                on_done(dict.fromkeys(offsets, verification_error(error)))
+                return
+            # The group is looked at after the verification, which may have taken long (KAFKA-15784).
+            error = self._hosted.status(group_id)
+            hosted = None
+            if error is Error.NONE:
+                hosted = self._hosted.find_or_make(group_id)
+                error, _ = group_requests.check_commit(
+                    hosted.group, member_id, instance_id, generation, transactional=True
+                )
+            if hosted is None or error is not Error.NONE:
+                on_done(dict.fromkeys(offsets, error))
+            else:
+                self._write(hosted, offsets, on_done, writer, token)
+
+        if verify is None:
+            verified(Error.NONE, None)
+        else:
+            verify(TopicPartition(CONSUMER_OFFSETS, self._hosted.partition_of(group_id)), verified)
 
     def write_marker(
         self,
@@ -119,7 +149,8 @@ class OffsetCommits:
     ) -> tuple[Error, dict[TopicPartition, CommittedOffset | Error | None]]:
         """Return committed offsets: of these partitions (None where there is none), or of all that have one.
 
-        With ``require_stable`` a partition that an open transaction will change answers UNSTABLE_OFFSET_COMMIT.
+        With ``require_stable`` a partition that an open transaction will change, or a commit on its way, answers
+        UNSTABLE_OFFSET_COMMIT.
         """
         error = self._hosted.status(group_id, empty_allowed=True)
         if error is not Error.NONE:
@@ -133,7 +164,7 @@ class OffsetCommits:
             if partitions is None
             else {partition: offsets.get(partition) for partition in partitions}
         )
-        if require_stable and offsets.held:
+        if require_stable and offsets.is_moving:
             for partition in found:
                 if offsets.is_unstable(place_of(partition)):
                     found[partition] = Error.UNSTABLE_OFFSET_COMMIT
@@ -145,6 +176,7 @@ class OffsetCommits:
         offsets: Mapping[TopicPartition, CommittedOffset],
         on_done: OnCommitted,
         writer: Writer | None = None,
+        token: VerificationToken | None = None,
     ) -> None:
         limit = self._coordinator.settings.offset_metadata_max
         results: dict[TopicPartition, Error] = {}
@@ -175,4 +207,4 @@ class OffsetCommits:
             on_done({**results, **dict.fromkeys(written, offset_error(error))})
 
         records = offset_records(hosted.group.group_id, values, self._coordinator.clock.wall_ms())
-        self._coordinator.log.append(hosted.home, records, done, writer)
+        self._coordinator.log.append(hosted.home, records, done, writer, token)

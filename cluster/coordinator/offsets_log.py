@@ -180,6 +180,11 @@ def offset_error(error: Error) -> Error:
     return _OFFSET_ERRORS.get(error, error)
 
 
+def verification_error(error: Error) -> Error:
+    """Return what a client is told when its transaction's coordinator did not confirm a commit (KIP-890)."""
+    return _VERIFICATION_ERRORS.get(error, offset_error(error))
+
+
 _UNDECIDED: Final = frozenset({Error.REQUEST_TIMED_OUT, Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 """Errors after which a batch may still be in the log, and stay there."""
 
@@ -196,6 +201,10 @@ _GROUP_ERRORS: Final = {
     Error.MESSAGE_TOO_LARGE: Error.UNKNOWN_SERVER_ERROR,
     Error.RECORD_LIST_TOO_LARGE: Error.UNKNOWN_SERVER_ERROR,
     Error.INVALID_FETCH_SIZE: Error.UNKNOWN_SERVER_ERROR,
+}
+_VERIFICATION_ERRORS: Final = {
+    Error.NETWORK_EXCEPTION: Error.COORDINATOR_LOAD_IN_PROGRESS,
+    Error.PRODUCER_FENCED: Error.INVALID_PRODUCER_EPOCH,
 }
 _OFFSET_ERRORS: Final = {
     **_MOVED,

@@ -2,16 +2,22 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
+from cluster.zookeeper.client import ZooKeeperError
+from cluster.zookeeper.producer_ids import ProducerIdsExhaustedError
+from wire.errors import Error
 from wire.types import ProducerId
 
 if TYPE_CHECKING:
     from cluster.zookeeper.znodes import ProducerIdBlock
 
 logger = logging.getLogger(__name__)
+
+_PATIENCE_S: Final = 5.0
+"""How long a request may wait for a block: a client that asks again is served sooner than one that times out."""
 
 
 class ProducerIds:
@@ -43,3 +49,17 @@ class ProducerIds:
         producer_id = self._next
         self._next += 1
         return ProducerId(producer_id)
+
+    async def take(self) -> ProducerId | Error:
+        """Return an id, or what a client is told where none is to be had in time.
+
+        Not COORDINATOR_NOT_AVAILABLE: a producer without a transactional id has no coordinator to look for.
+        """
+        try:
+            with trio.move_on_after(_PATIENCE_S):
+                return await self.next()
+        except ZooKeeperError as failure:
+            logger.warning("cannot take a block of producer ids: %s", failure)
+        except ProducerIdsExhaustedError:
+            return Error.UNKNOWN_SERVER_ERROR
+        return Error.COORDINATOR_LOAD_IN_PROGRESS

@@ -1,12 +1,11 @@
-"""FindCoordinator 0 to 6: the broker that coordinates a group.
+"""FindCoordinator 0 to 6: the broker that coordinates a group, or the transactions of an id.
 
-It is the leader of the partition of `__consumer_offsets` that the group belongs to, by Java's hash of
-strings. The topic is created when it is first asked for; until its leader is known the answer is
-COORDINATOR_NOT_AVAILABLE.
+It is the leader of the partition of `__consumer_offsets` or `__transaction_state` that the group or id belongs
+to, by Java's hash of strings. The topic is created when it is first asked for; until its leader is known the
+answer is COORDINATOR_NOT_AVAILABLE.
 
-Transactions are not served yet: whoever looks for their coordinator is told
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which every client takes for final. Share groups, which version 6 is
-for, have no coordinator: COORDINATOR_NOT_AVAILABLE, as on Kafka where they are switched off.
+Share groups, which version 6 is for, have no coordinator: COORDINATOR_NOT_AVAILABLE, as on Kafka where they are
+switched off.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from cluster.coordinator.java_hash import partition_for
 from wire.apis import ApiKey
 from wire.errors import ApiError, Error
-from wire.internal_topics import CONSUMER_OFFSETS
+from wire.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from wire.types import NO_BROKER
 
@@ -56,9 +55,11 @@ def begin(call: "ApiCall") -> None:
 def _find(call: "ApiCall", key_type: int, key: str) -> Coordinator:
     try:
         if key_type == _GROUP:
-            return _coordinator(call.broker, key, call.listener_name)
+            count = call.broker.groups.partition_count
+            return _coordinator(call.broker, CONSUMER_OFFSETS, count, key, call.listener_name)
         if key_type == _TRANSACTION:
-            raise ApiError(Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served")
+            count = call.broker.transactions.partition_count
+            return _coordinator(call.broker, TRANSACTION_STATE, count, key, call.listener_name)
         if key_type == _SHARE_GROUP and call.version >= _SHARE_GROUP_SINCE:
             raise ApiError(Error.COORDINATOR_NOT_AVAILABLE, "share groups are not served")
         raise ApiError(Error.INVALID_REQUEST, f"there are no coordinators of the type {key_type}")
@@ -72,14 +73,13 @@ def _find(call: "ApiCall", key_type: int, key: str) -> Coordinator:
         )
 
 
-def _coordinator(broker: "BrokerContext", group: str, listener: str) -> Coordinator:
-    partitions = broker.metadata.snapshot.topics.get(CONSUMER_OFFSETS)
+def _coordinator(broker: "BrokerContext", topic: str, count: int, key: str, listener: str) -> Coordinator:
+    partitions = broker.metadata.snapshot.topics.get(topic)
     if partitions is None:
-        create = broker.auto_creation.create
-        broker.nursery.start_soon(create, [CONSUMER_OFFSETS], name=f"creation of {CONSUMER_OFFSETS}")
-        raise ApiError(Error.COORDINATOR_NOT_AVAILABLE, f"{CONSUMER_OFFSETS} is being created")
-    state = partitions.get(partition_for(group, broker.groups.partition_count))
+        broker.nursery.start_soon(broker.auto_creation.create, [topic], name=f"creation of {topic}")
+        raise ApiError(Error.COORDINATOR_NOT_AVAILABLE, f"{topic} is being created")
+    state = partitions.get(partition_for(key, count))
     node = None if state is None else broker.metadata.node(state.leader, listener)
     if node is None:
         raise ApiError(Error.COORDINATOR_NOT_AVAILABLE, "the coordinator's partition has no leader")
-    return Coordinator(key=group, node_id=node.broker_id, host=node.host, port=node.port, error_code=0)
+    return Coordinator(key=key, node_id=node.broker_id, host=node.host, port=node.port, error_code=0)

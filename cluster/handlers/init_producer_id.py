@@ -1,17 +1,18 @@
-"""InitProducerId 0 to 5: the id under which an idempotent producer numbers its records.
+"""InitProducerId 0 to 5: the id and epoch under which a producer numbers its records.
 
-Transactional producers are refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED: no client takes it for
-something that passes, and transactions are not served yet.
+With a transactional id they come from its coordinator, and fence off earlier producers of that id; from version 3 on
+a producer may ask to go on with what it has (KIP-360). Without one it always gets a new id.
 """
 
 from typing import TYPE_CHECKING
 
-from cluster.zookeeper.client import ZooKeeperError
-from cluster.zookeeper.producer_ids import ProducerIdsExhaustedError
+from cluster.coordinator.transactions.transaction_coordinator import InitAnswer
+from cluster.handlers.transaction_errors import known_error
+from cluster.statemachines.transaction_requests import Producer
 from wire.apis import ApiKey
 from wire.errors import Error
 from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from wire.types import NO_PRODUCER_EPOCH, ProducerEpoch
+from wire.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerEpoch
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
@@ -20,27 +21,39 @@ if TYPE_CHECKING:
 
 def register(registry: "Registry") -> None:
     """Serve InitProducerId."""
-    registry.add_async(ApiKey.INIT_PRODUCER_ID, 0, 5, handle)
+    registry.add(ApiKey.INIT_PRODUCER_ID, 0, 5, begin)
 
 
-async def handle(call: "ApiCall") -> InitProducerIdResponse:
-    """Return the producer a new id, with the epoch 0: without transactions, an old id is never carried on."""
+def begin(call: "ApiCall") -> None:
+    """Have an id found, and answer when it is written down."""
+    call.broker.nursery.start_soon(_answer, call, name="init producer id")
+
+
+async def _answer(call: "ApiCall") -> None:
     request: InitProducerIdRequest = call.request
-    if request.transactional_id is not None:
-        if not request.transactional_id:
-            return _failed(Error.INVALID_REQUEST)
-        return _failed(Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if (request.producer_id < 0) != (request.producer_epoch < 0):
-        return _failed(Error.INVALID_REQUEST)
-    try:
-        producer_id = await call.broker.producer_ids.next()
-    except ZooKeeperError:
-        # Not COORDINATOR_NOT_AVAILABLE: a producer without a transactional id has no coordinator to look for.
-        return _failed(Error.COORDINATOR_LOAD_IN_PROGRESS)
-    except ProducerIdsExhaustedError:
-        return _failed(Error.UNKNOWN_SERVER_ERROR)
-    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=ProducerEpoch(0))
+    has_id, has_epoch = request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH
 
+    def respond(answer: InitAnswer) -> None:
+        call.respond(
+            InitProducerIdResponse(
+                error_code=known_error(call, ApiKey.INIT_PRODUCER_ID, answer.error),
+                producer_id=answer.producer.producer_id,
+                producer_epoch=answer.producer.epoch,
+            )
+        )
 
-def _failed(error: Error) -> InitProducerIdResponse:
-    return InitProducerIdResponse(error_code=error, producer_epoch=NO_PRODUCER_EPOCH)
+    if has_id != has_epoch:
+        respond(InitAnswer(Error.INVALID_REQUEST))
+    elif request.transactional_id is not None:
+        await call.broker.transactions.coordinator.initialise(
+            request.transactional_id,
+            request.transaction_timeout_ms,
+            Producer(request.producer_id, request.producer_epoch) if has_id else None,
+            respond,
+        )
+    else:
+        taken = await call.broker.producer_ids.take()
+        if isinstance(taken, Error):
+            respond(InitAnswer(taken))
+        else:
+            respond(InitAnswer(Error.NONE, Producer(taken, ProducerEpoch(0))))

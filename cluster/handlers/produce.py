@@ -14,6 +14,7 @@ coordinator has confirmed it, with those behind it (`cluster.replication.leader.
 from typing import TYPE_CHECKING, Final
 
 from cluster.handlers.current_leader import current_leader
+from cluster.handlers.transaction_errors import known_error
 from cluster.replication.leader.delayed_produce import ProduceResult, ProduceResults
 from wire.apis import ApiKey
 from wire.errors import Error
@@ -46,7 +47,6 @@ _CODEC_MASK: Final = 0x07
 _BATCH_MIN: Final = 61
 _TRANSACTIONAL_MASK: Final = 0x10
 _PRODUCER_ID: Final = slice(43, 51)
-_ABORTABLE_SINCE: Final = 11
 _NO_LEADER: Final = LeaderIdAndEpoch()
 
 
@@ -167,8 +167,7 @@ def _partition(
             log_append_time_ms=result.log_append_time,
             log_start_offset=result.log_start_offset,
         )
-    if error is Error.TRANSACTION_ABORTABLE and call.version < _ABORTABLE_SINCE:
-        error = Error.INVALID_TXN_STATE
+    error = known_error(call, ApiKey.PRODUCE, error)
     leader = _NO_LEADER
     if error is Error.NOT_LEADER_OR_FOLLOWER and call.version >= _LEADERS_SINCE:
         known = current_leader(call, key)

@@ -6,6 +6,8 @@ from typing import Final
 from cluster.handlers.registry import Registry
 
 _HANDLERS: Final = (
+    "add_offsets_to_txn",
+    "add_partitions_to_txn",
     "allocate_producer_ids",
     "alter_configs",
     "alter_partition",
@@ -26,7 +28,9 @@ _HANDLERS: Final = (
     "describe_groups",
     "describe_log_dirs",
     "describe_producers",
+    "describe_transactions",
     "elect_leaders",
+    "end_txn",
     "fetch",
     "find_coordinator",
     "heartbeat",
@@ -38,6 +42,7 @@ _HANDLERS: Final = (
     "list_groups",
     "list_offsets",
     "list_partition_reassignments",
+    "list_transactions",
     "metadata",
     "offset_commit",
     "offset_delete",
@@ -47,6 +52,7 @@ _HANDLERS: Final = (
     "reach_broker",
     "stop_replica",
     "sync_group",
+    "txn_offset_commit",
     "update_metadata",
     "watch_session",
     "write_txn_markers",

@@ -140,6 +140,36 @@ PROBES: Final[dict[str, tuple[Kind, Labels, str]]] = {
         (),
         "Offsets that the groups here have committed.",
     ),
+    "kafka_coordinator_transaction_transactions": (
+        Kind.GAUGE,
+        ("state",),
+        "Transactional ids that something has happened to here, by state.",
+    ),
+    "kafka_coordinator_transaction_oldestprepareseconds": (
+        Kind.GAUGE,
+        (),
+        "For how long the transaction decided first has waited for its markers; 0 where none waits.",
+    ),
+    "kafka_coordinator_transaction_markerswaiting": (
+        Kind.GAUGE,
+        ("broker",),
+        "Markers that wait for a broker.",
+    ),
+    "kafka_coordinator_transaction_markersabandoned": (
+        Kind.COUNTER,
+        (),
+        "Markers that their partitions refused as outdated.",
+    ),
+    "kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize": (
+        Kind.GAUGE,
+        (),
+        "Markers that wait for a leader that is not known or not live, or are to be sent again.",
+    ),
+    "kafka_server_transaction_coordinator_metrics_partition_load_time_max": (
+        Kind.GAUGE,
+        (),
+        "Milliseconds that the longest load of a partition of __transaction_state took.",
+    ),
     "kafka_cluster_partition_laststableoffsetlag": (
         Kind.GAUGE,
         ("topic", "partition"),

@@ -1,25 +1,38 @@
-"""Transactions on one broker, put together: settings in; markers and verification out."""
+"""Transactions on one broker, put together: settings in; coordinator, markers and verification out."""
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
+import trio
+
+from cluster.coordinator.java_hash import partition_for
+from cluster.coordinator.transactions.hosted_transactions import HostedPartition, HostedTransactions
+from cluster.coordinator.transactions.marker_sender import MarkerSender
 from cluster.coordinator.transactions.marker_writes import MarkerWrites
 from cluster.coordinator.transactions.peer_channel import PeerChannel
+from cluster.coordinator.transactions.state_log import StateLog
+from cluster.coordinator.transactions.state_records import updated_at
+from cluster.coordinator.transactions.transaction_coordinator import TransactionCoordinator
+from cluster.coordinator.transactions.transaction_loader import TransactionLoader
+from cluster.coordinator.transactions.transaction_settings import TransactionSettings
 from cluster.coordinator.transactions.verifier import Verifier
-from cluster.replication.leader.verified_appends import Question
-from wire.errors import Error
-from wire.types import BrokerId, TopicPartition
+from wire.internal_topics import TRANSACTION_STATE
+from wire.types import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, TopicPartition
 
 if TYPE_CHECKING:
-    import trio
-
     from cluster.configuration.broker_config import BrokerConfig
     from cluster.coordinator.groups import Groups
+    from cluster.coordinator.producer_ids import ProducerIds
     from cluster.metrics.catalogue import BrokerMetrics
     from cluster.network.broker_client import BrokerChannel
     from cluster.replication.metadata_cache import MetadataCache, Node
     from cluster.replication.replicas import Replicas
     from timing.clock import Clock
+    from timing.timing_wheel import Timer
+
+_LOOKED_AT: Final = 1_000
+"""Ids looked at between two turns of the loop; also the tombstones in a batch, far below what any topic takes."""
 
 
 class Transactions:
@@ -27,16 +40,22 @@ class Transactions:
 
     Args:
         config: The broker's settings.
-        replicas: Its partitions, whose transactional appends are verified from here.
-        metadata: Tells where brokers are.
+        replicas: Its partitions, whose transactional appends are verified from here; their callbacks are hooked up.
+        metadata: Tells where brokers are, and how many partitions ``__transaction_state`` has.
         groups: Its groups, whose offsets transactions hold.
+        producer_ids: Hands out producer ids.
+        partition_exists: Asks ZooKeeper whether a partition exists.
+        timer: Ends pauses.
         clock: Both clocks.
-        nursery: Where requests to other brokers run; ends with the broker.
+        nursery: Where loads and requests to other brokers run; ends with the broker.
         connect: Makes a channel to another broker.
         metrics: What is counted into.
+        offload: Runs reads of files beside the loop.
 
     Attributes:
+        coordinator: The transactions that are coordinated here.
         marker_writes: Writes markers to the partitions led here.
+        markers: Sends markers to other leaders.
         verifier: Asks coordinators about transactions.
     """
 
@@ -46,28 +65,178 @@ class Transactions:
         replicas: "Replicas",
         metadata: "MetadataCache",
         groups: "Groups",
+        producer_ids: "ProducerIds",
+        partition_exists: Callable[[TopicPartition], Awaitable[bool]],
+        timer: "Timer",
         clock: "Clock",
-        nursery: "trio.Nursery",
+        nursery: trio.Nursery,
         connect: "Callable[[Node], BrokerChannel]",
         metrics: "BrokerMetrics",
+        offload: Callable[[Callable[[], object]], Awaitable[object]] = trio.to_thread.run_sync,
     ) -> None:
+        self._config = config
+        self._replicas = replicas
         self._metadata = metadata
+        self._clock = clock
         self._listener = config.inter_broker_listener
         self._connect = connect
-        self.marker_writes = MarkerWrites(replicas, groups.offsets, clock, config.request_timeout_ms)
+        self._partition_count: int | None = None
+        settings = transaction_settings(config)
+        self.coordinator = TransactionCoordinator(
+            settings,
+            HostedTransactions(lambda: self.partition_count, self._leads),
+            StateLog(replicas, clock),
+            producer_ids.take,
+            timer,
+            clock,
+        )
+        self.marker_writes = MarkerWrites(replicas, groups.offsets, clock, settings.request_timeout_ms)
+        self.markers = self.coordinator.markers = MarkerSender(
+            config.broker_id,
+            metadata,
+            self._listener,
+            self.marker_writes,
+            self._channel_to,
+            partition_exists,
+            self._leader_epoch,
+            self.coordinator.marked,
+            timer,
+            nursery,
+        )
         self.verifier = Verifier(
             config.broker_id,
-            lambda _: None,
-            self._verify,
+            self.coordinator_of,
+            self.coordinator.verify,
             self._channel_to,
             nursery,
             clock,
             metrics,
         )
         replicas.verified_appends.ask = self.verifier.ask
+        self._loader = TransactionLoader(replicas, self.coordinator, clock, nursery, offload)
+        replicas.roles.on_leadership_change.append(self._loader.leadership_changed)
+        replicas.roles.on_stopped.append(self._loader.stopped)
+        replicas.roles.on_deleted.append(self._topics_deleted)
 
-    def _verify(self, question: Question) -> Mapping[TopicPartition, Error]:
-        return dict.fromkeys(question.partitions, Error.NOT_COORDINATOR)
+    @property
+    def partition_count(self) -> int:
+        """How many partitions ``__transaction_state`` has: as it was first seen, for the ids' places go by it."""
+        count = self._partition_count
+        if count is None:
+            partitions = self._metadata.snapshot.topics.get(TRANSACTION_STATE)
+            if not partitions:
+                return self._config.transaction_state_log_num_partitions
+            count = self._partition_count = len(partitions)
+        return count
+
+    def found(self, partition_count: int | None) -> None:
+        """Take over what ZooKeeper says of ``__transaction_state`` at the broker's start; None where it is absent."""
+        if partition_count is not None:
+            self._partition_count = partition_count
+
+    def coordinator_of(self, transactional_id: str) -> BrokerId | None:
+        """Return the live broker that coordinates an id, as far as this broker was told."""
+        number = partition_for(transactional_id, self.partition_count)
+        state = self._metadata.partition(TRANSACTION_STATE, number)
+        if state is None or not self._metadata.is_alive(state.leader):
+            return None
+        return state.leader
+
+    async def run(self) -> None:
+        """Follow, end what has timed out, and forget what has expired, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._loader.follow, name="followed transactions")
+            nursery.start_soon(self._abort_timed_out, name="timeouts of transactions")
+            nursery.start_soon(self._expire, name="expiry of transactional ids")
+
+    async def _abort_timed_out(self) -> None:
+        while True:
+            await trio.sleep(self.coordinator.settings.timeout_check_ms / 1000)
+            for home in self.coordinator.hosted.owned():
+                transactions = tuple(home.transactions.values())
+                for start in range(0, len(transactions), _LOOKED_AT):
+                    self.coordinator.abort_timed_out(home, transactions[start : start + _LOOKED_AT])
+                    await trio.lowlevel.checkpoint()
+
+    async def _expire(self) -> None:
+        while True:
+            await trio.sleep(self.coordinator.settings.expiration_check_ms / 1000)
+            for home in self.coordinator.hosted.owned():
+                ids = tuple(home.ids())
+                for start in range(0, len(ids), _LOOKED_AT):
+                    old = [each for each in ids[start : start + _LOOKED_AT] if self._is_old(home, each)]
+                    self.coordinator.expire(home, old)
+                    await trio.lowlevel.checkpoint()
+
+    def _is_old(self, home: HostedPartition, transactional_id: str) -> bool:
+        """Whether an id may have expired, without taking it in."""
+        known = home.transactions.get(transactional_id)
+        if known is not None:
+            since = known.record.updated_at
+        else:
+            value = home.stored.values.get(transactional_id)
+            if value is None:
+                return False
+            since = updated_at(value)
+        return since + self.coordinator.settings.id_expiration_ms <= self._clock.wall_ms()
+
+    # Describing
+
+    def count_by_state(self) -> Counter[str]:
+        """Count the ids that something has happened to here, by the names of their states."""
+        counts: Counter[str] = Counter()
+        for home in self.coordinator.hosted.owned():
+            counts.update(each.state.kafka_name for each in tuple(home.transactions.values()))
+        return counts
+
+    def oldest_prepare_s(self) -> float:
+        """Return how long the longest wait for markers has lasted, in seconds."""
+        return self.coordinator.oldest_prepare(self._clock.wall_ms())
+
+    @property
+    def longest_load_s(self) -> float:
+        """How long the longest load of a partition took."""
+        return self._loader.longest_load_s
+
+    def describe(self) -> dict[str, Any]:
+        """Describe what is coordinated here, as plain values."""
+        partitions = tuple(self.coordinator.hosted)
+        return {
+            "ids": sum(len(each.stored.values) for each in partitions),
+            "states": dict(self.count_by_state()),
+            "oldest_prepare_s": self.oldest_prepare_s(),
+            "partitions": sorted(each.number for each in partitions),
+            "loading": sorted(each.number for each in partitions if each.is_loading),
+            "markers_waiting": {str(key): value for key, value in self.markers.waiting_by_broker().items()},
+            "verifications": self.verifier.waiting + self._replicas.verified_appends.waiting,
+        }
+
+    # What the parts need
+
+    def _leads(self, number: int) -> bool:
+        partition = self._replicas.hosted.online.get(TopicPartition(TRANSACTION_STATE, number))
+        return partition is not None and partition.leader_log is not None
+
+    def _leader_epoch(self, number: int) -> LeaderEpoch:
+        partition = self._replicas.hosted.online.get(TopicPartition(TRANSACTION_STATE, number))
+        return NO_LEADER_EPOCH if partition is None else partition.leader_epoch
 
     def _channel_to(self, broker_id: BrokerId) -> PeerChannel:
         return PeerChannel(lambda: self._metadata.node(broker_id, self._listener), self._connect)
+
+    def _topics_deleted(self, partitions: Sequence[TopicPartition]) -> None:
+        if any(partition.topic == TRANSACTION_STATE for partition in partitions):
+            # Made again, it may have another number of partitions.
+            self._partition_count = None
+
+
+def transaction_settings(config: "BrokerConfig") -> TransactionSettings:
+    """Return the coordinator's settings out of a broker's."""
+    return TransactionSettings(
+        max_timeout_ms=config.transaction_max_timeout_ms,
+        id_expiration_ms=config.transactional_id_expiration_ms,
+        timeout_check_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+        expiration_check_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+        request_timeout_ms=config.request_timeout_ms,
+        load_buffer_size=config.transaction_state_log_load_buffer_size,
+    )

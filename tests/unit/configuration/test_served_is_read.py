@@ -12,13 +12,7 @@ from cluster.configuration.synonyms import BROKER_SYNONYMS, TOPIC_DEFAULTS
 
 ROOT = Path(__file__).parents[3]
 DECLARATIONS = ("tables", "served_values.py", "synonyms.py")
-NO_TRANSACTIONS = "transactions are refused by InitProducerId, so there are none that it could apply to"
-EXCEPTIONS = {
-    "transactional.id.expiration.ms": NO_TRANSACTIONS,
-    "transaction.state.log.load.buffer.size": NO_TRANSACTIONS,
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": NO_TRANSACTIONS,
-    "transaction.remove.expired.transaction.cleanup.interval.ms": NO_TRANSACTIONS,
-}
+EXCEPTIONS = {}
 """Settings that are accepted without being read, and why nobody is misled."""
 
 SERVED = sorted(name.replace("_", ".") for name in typing.get_type_hints(ServedValues))

@@ -222,14 +222,16 @@ def run_shell(body: Callable[[Shell], Awaitable[None]], **settings: int) -> None
 class OneLogReplicas:
     """The replicas of a broker that has one partition of ``__consumer_offsets``, on a real log."""
 
-    def __init__(self, directory: Path, config: LogConfig | None = None) -> None:
+    def __init__(
+        self, directory: Path, config: LogConfig | None = None, partition: TopicPartition = PARTITION
+    ) -> None:
         self.directory = directory
         self.config = LogConfig() if config is None else config
         directory.mkdir(exist_ok=True)
         self.clock = SimpleNamespace(wall_ms=lambda: WallMs(NOON), monotonic=lambda: MonotonicSeconds(0.0))
         self.store = LogStore.open([directory], self.config, {}, self.clock, RealDisk())
-        found = self.store.get(PARTITION)
-        self.log: Log = self.store.create(PARTITION) if found is None else found
+        found = self.store.get(partition)
+        self.log: Log = self.store.create(partition) if found is None else found
         self.is_leader = True
         self.epoch = LeaderEpoch(0)
         self.replicates = True

@@ -6,11 +6,12 @@ from typing import Any, get_args
 
 import pytest
 
-from cluster.statemachines import partition, replica
+from cluster.statemachines import partition, replica, transaction
 from cluster.statemachines.transition import IllegalTransition
 
 P = partition.PartitionState
 R = replica.ReplicaState
+T = transaction.TransactionState
 
 
 def pairs(states: type[Enum], events: Any) -> list[tuple[Enum, type]]:
@@ -25,6 +26,11 @@ def test_partition_pairs(state: P, event: type) -> None:
 @pytest.mark.parametrize(("state", "event"), pairs(R, replica.ReplicaEvent))
 def test_replica_pairs(state: R, event: type) -> None:
     check(replica.TRANSITIONS, lambda s, e: replica.step(s, e)[0], replica.allows, state, event)
+
+
+@pytest.mark.parametrize(("state", "event"), pairs(T, transaction.TransactionEvent))
+def test_transaction_pairs(state: T, event: type) -> None:
+    check(transaction.TRANSITIONS, transaction.step, transaction.allows, state, event)
 
 
 def check(
@@ -64,6 +70,16 @@ def test_kafkas_legal_predecessors() -> None:
         R.DELETION_INELIGIBLE: {R.OFFLINE, R.DELETION_STARTED},
         R.NON_EXISTENT: {R.DELETION_SUCCESSFUL},
     }
+    kafka_transaction = {
+        T.EMPTY: {T.EMPTY, T.COMPLETE_COMMIT, T.COMPLETE_ABORT},
+        T.ONGOING: {T.ONGOING, T.EMPTY, T.COMPLETE_COMMIT, T.COMPLETE_ABORT},
+        T.PREPARE_COMMIT: {T.ONGOING},
+        T.PREPARE_ABORT: {T.ONGOING},
+        T.COMPLETE_COMMIT: {T.PREPARE_COMMIT},
+        T.COMPLETE_ABORT: {T.PREPARE_ABORT},
+        T.DEAD: {T.EMPTY, T.COMPLETE_COMMIT, T.COMPLETE_ABORT},
+    }
+    assert predecessors(transaction.TRANSITIONS) == kafka_transaction
     assert predecessors(partition.TRANSITIONS) == kafka_partition
     assert predecessors(replica.TRANSITIONS) == kafka_replica
 

@@ -1,0 +1,92 @@
+"""What a partition of ``__transaction_state`` says, as far as it has been read: the last value of each id.
+
+The leader notes in it what it has written, a follower reads on what it replicates, so that it can take over at once.
+A value that cannot be read makes the whole partition unreadable: half a coordinator would forget ids.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cluster.coordinator.transactions.state_records import id_in, peek_state
+from wire.records.batch import BatchHeader, check_crc, iter_headers
+from wire.records.record import iter_records
+from wire.types import NO_LEADER_EPOCH, LeaderEpoch, Offset
+
+if TYPE_CHECKING:
+    from storage.log import Log
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class StoredTransactions:
+    """What the log of one partition says before `next_offset`.
+
+    Attributes:
+        next_offset: Everything before it is in here.
+        epoch: The leader epoch of the record before it; -1 where there is none.
+        values: By transactional id.
+        is_exact: Whether nothing is in here that the log has at or behind `next_offset`, and no write is undecided.
+    """
+
+    next_offset: Offset
+    epoch: LeaderEpoch = NO_LEADER_EPOCH
+    values: dict[str, bytes] = field(default_factory=dict)
+    is_exact: bool = True
+
+    def is_good_for(self, log: "Log") -> bool:
+        """Whether a log still begins with what is known of it."""
+        if not self.is_exact or not log.log_start_offset <= self.next_offset <= log.log_end_offset:
+            return False
+        if self.epoch == NO_LEADER_EPOCH:
+            return self.next_offset == log.log_start_offset and not self.values
+        return log.leader_epochs.epoch_for_offset(Offset(self.next_offset - 1)) == self.epoch
+
+    def wrote(
+        self, first_offset: Offset, next_offset: Offset, epoch: LeaderEpoch, values: dict[str, bytes | None]
+    ) -> None:
+        """Note records of the leader that all in-sync replicas have."""
+        if first_offset != self.next_offset:
+            self.is_exact = False
+        self.next_offset, self.epoch = next_offset, epoch
+        self._put(values)
+
+    def _put(self, values: dict[str, bytes | None]) -> None:
+        for transactional_id, value in values.items():
+            if value is None:
+                self.values.pop(transactional_id, None)
+            else:
+                self.values[transactional_id] = value
+
+    def apply(self, data: bytes) -> Iterator[int]:
+        """Take in whole batches as they stand in the log; those before `next_offset` are stepped over.
+
+        Yields:
+            After each batch how many records it had: the caller may leave off there, and go on with a new call.
+
+        Raises:
+            RemoteProtocolError: a batch, key or value cannot be read.
+        """
+        for position, header in iter_headers(data):
+            if header.next_offset <= self.next_offset:
+                continue
+            check_crc(data, position, header)
+            if not header.is_control:
+                self._apply(data, position, header)
+            self.next_offset, self.epoch = header.next_offset, header.partition_leader_epoch
+            yield header.record_count
+
+    def _apply(self, data: bytes, position: int, header: BatchHeader) -> None:
+        for record in iter_records(data, position, header):
+            key = record.key
+            transactional_id = None if key is None else id_in(key)
+            if transactional_id is None:
+                # A later Kafka's: older ones step over it, too.
+                logger.warning("the record at offset %d has a key of an unknown kind", record.offset)
+            elif record.value is None:
+                self.values.pop(transactional_id, None)
+            else:
+                peek_state(record.value)
+                self.values[transactional_id] = record.value

@@ -1,0 +1,319 @@
+"""The transaction coordinator: the shell around the machine of a transactional id.
+
+It finds the id, asks the machine, and writes what that decides; decision and append are one step, with no suspension
+between. An answer that depends on a record is given when every in-sync replica has it, and the partition is still
+ours. Only then, too, do markers leave: another coordinator would otherwise be free to decide otherwise.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from cluster.coordinator.hosted_groups import CallTimer
+from cluster.coordinator.transactions.hosted_transactions import HostedPartition, HostedTransactions
+from cluster.coordinator.transactions.state_log import StateLog, coordinator_error
+from cluster.coordinator.transactions.state_records import state_value
+from cluster.coordinator.transactions.transaction_settings import TransactionSettings
+from cluster.replication.leader.verified_appends import Question
+from cluster.statemachines import transaction_requests
+from cluster.statemachines.transaction import Pending, Transaction, TransactionState
+from cluster.statemachines.transaction_requests import Answer, NeedsProducerId, Producer
+from timing.clock import Clock
+from timing.timing_wheel import Timer
+from wire.errors import Error
+from wire.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerId, TopicPartition, WallMs
+
+if TYPE_CHECKING:
+    from cluster.coordinator.transactions.marker_sender import MarkerSender
+
+logger = logging.getLogger(__name__)
+
+COMPLETE_RETRY_MS: Final = 100
+"""How long after a COMPLETE record could not be written it is tried again."""
+
+OnAnswered = Callable[[Error], None]
+
+
+class InitAnswer(NamedTuple):
+    """What InitProducerId is answered."""
+
+    error: Error
+    producer: Producer = Producer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+
+
+OnInitialised = Callable[[InitAnswer], None]
+TakeProducerId = Callable[[], Awaitable[ProducerId | Error]]
+
+
+class TransactionCoordinator:
+    """Coordinates the transactions whose ids belong to partitions that this broker leads.
+
+    Args:
+        settings: The configuration.
+        hosted: The ids that are here; the loader fills it.
+        log: Where they are written.
+        take_producer_id: Gives an id that no other producer has, or the error that clients get.
+        timer: Ends pauses.
+        clock: Wall time, by which transactions time out.
+
+    Attributes:
+        markers: Sends markers; set by whoever puts the parts together.
+    """
+
+    markers: "MarkerSender"
+
+    def __init__(
+        self,
+        settings: TransactionSettings,
+        hosted: HostedTransactions,
+        log: StateLog,
+        take_producer_id: TakeProducerId,
+        timer: Timer,
+        clock: Clock,
+    ) -> None:
+        self.settings = settings
+        self.hosted = hosted
+        self._log = log
+        self._take_producer_id = take_producer_id
+        self._timer = timer
+        self._clock = clock
+
+    # Requests
+
+    async def initialise(
+        self, transactional_id: str, timeout_ms: int, expected: Producer | None, on_done: OnInitialised
+    ) -> None:
+        """Handle InitProducerId of a transactional producer.
+
+        Returns when the decision has been made; ``on_done`` is called once, perhaps later.
+        """
+        if not transactional_id:
+            on_done(InitAnswer(Error.INVALID_REQUEST))
+            return
+        if not 0 < timeout_ms <= self.settings.max_timeout_ms:
+            on_done(InitAnswer(Error.INVALID_TRANSACTION_TIMEOUT))
+            return
+        new_id: ProducerId | None = None
+        while True:
+            home = self.hosted.home_of(transactional_id)
+            if isinstance(home, Error):
+                on_done(InitAnswer(home))
+                return
+            transaction = home.find(transactional_id)
+            if transaction is None and new_id is not None:
+                transaction = home.make(transactional_id, new_id, self._clock.wall_ms())
+            if transaction is not None:
+                decision = transaction_requests.initialise(
+                    transaction, expected, timeout_ms, self._clock.wall_ms(), new_id
+                )
+                if not isinstance(decision, NeedsProducerId):
+                    self._initialise(home, transaction, decision, on_done)
+                    return
+            # While we wait for an id anything may happen: all is looked at again.
+            taken = await self._take_producer_id()
+            if isinstance(taken, Error):
+                on_done(InitAnswer(taken))
+                return
+            new_id = taken
+
+    def _initialise(
+        self,
+        home: HostedPartition,
+        transaction: Transaction,
+        decision: Answer | Pending,
+        on_done: OnInitialised,
+    ) -> None:
+        if isinstance(decision, Answer):
+            on_done(InitAnswer(decision.error))
+            return
+        record = decision.record
+
+        def written(error: Error) -> None:
+            if error is not Error.NONE:
+                on_done(InitAnswer(error))
+            elif decision.is_fence:
+                # The epoch of a fence is nobody's: the client asks again when the old transaction is aborted.
+                on_done(InitAnswer(Error.CONCURRENT_TRANSACTIONS))
+            else:
+                on_done(InitAnswer(Error.NONE, Producer(record.producer_id, record.producer_epoch)))
+
+        self._write(home, transaction, decision, written)
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Iterable[TopicPartition],
+        on_done: OnAnswered,
+    ) -> None:
+        """Handle AddPartitionsToTxn and AddOffsetsToTxn; ``on_done`` is called once."""
+        found = self._find(transactional_id)
+        if isinstance(found, Error):
+            on_done(found)
+            return
+        home, transaction = found
+        now = self._clock.wall_ms()
+        decision = transaction_requests.add_partitions(transaction, producer, partitions, now)
+        self._decide(home, transaction, decision, on_done)
+
+    def end(self, transactional_id: str, producer: Producer, *, commit: bool, on_done: OnAnswered) -> None:
+        """Handle EndTxn: ``on_done`` is called once, when the decision is safe; the markers follow."""
+        found = self._find(transactional_id)
+        if isinstance(found, Error):
+            on_done(found)
+            return
+        home, transaction = found
+        now = self._clock.wall_ms()
+        decision = transaction_requests.end(transaction, producer, commit=commit, now=now)
+        self._decide(home, transaction, decision, on_done)
+
+    def verify(self, question: Question) -> Mapping[TopicPartition, Error]:
+        """Answer a leader that is about to append (KIP-890)."""
+        found = self._find(question.transactional_id)
+        if isinstance(found, Error):
+            return dict.fromkeys(question.partitions, found)
+        producer = Producer(question.producer_id, question.producer_epoch)
+        answer = transaction_requests.verify(found[1], producer, question.partitions)
+        return dict.fromkeys(question.partitions, answer) if isinstance(answer, Error) else answer
+
+    def describe(self, transactional_id: str) -> Transaction | Error:
+        """Return an id's state, for DescribeTransactions."""
+        home = self.hosted.home_of(transactional_id)
+        if isinstance(home, Error):
+            return home
+        transaction = home.find(transactional_id)
+        return Error.TRANSACTIONAL_ID_NOT_FOUND if transaction is None else transaction
+
+    def _find(self, transactional_id: str) -> tuple[HostedPartition, Transaction] | Error:
+        home = self.hosted.home_of(transactional_id)
+        if isinstance(home, Error):
+            return home
+        transaction = home.find(transactional_id)
+        return Error.INVALID_PRODUCER_ID_MAPPING if transaction is None else (home, transaction)
+
+    def _decide(
+        self,
+        home: HostedPartition,
+        transaction: Transaction,
+        decision: Answer | Pending,
+        on_done: OnAnswered,
+    ) -> None:
+        if isinstance(decision, Answer):
+            on_done(decision.error)
+        else:
+            self._write(home, transaction, decision, on_done)
+
+    # Writing
+
+    def _write(
+        self, home: HostedPartition, transaction: Transaction, pending: Pending, on_done: OnAnswered
+    ) -> None:
+        """Write a transition, and carry it out when it is replicated; ``on_done`` gets what a client is told."""
+        transaction.begin(pending)
+
+        def written(error: Error) -> None:
+            if not self.hosted.is_current(home):
+                # Whatever the log says of it now, the next coordinator goes by it.
+                on_done(Error.NOT_COORDINATOR)
+                return
+            if error is Error.NONE:
+                transaction.succeed(pending)
+            else:
+                transaction.fail(pending)
+                logger.info(
+                    "%s stays in %s: the log of partition %d says %s",
+                    transaction.transactional_id,
+                    transaction.state.kafka_name,
+                    home.number,
+                    error.name,
+                )
+            on_done(coordinator_error(error))
+            if error is Error.NONE and pending.record.state.is_prepared:
+                self.markers.send(home, transaction)
+
+        values = {transaction.transactional_id: state_value(pending.record)}
+        self._log.append(home, values, max(pending.record.timeout_ms, 1), written)
+
+    def marked(self, home: HostedPartition, transaction: Transaction) -> None:
+        """Complete a transaction of which every partition has its marker; tried until it is written."""
+        if not self.hosted.is_current(home) or not transaction.state.is_prepared or transaction.pending:
+            return
+
+        def written(error: Error) -> None:
+            if error in (Error.NONE, Error.NOT_COORDINATOR):
+                return
+            self._timer.add(CallTimer(lambda: self.marked(home, transaction)), COMPLETE_RETRY_MS)
+
+        self._write(
+            home, transaction, transaction_requests.complete(transaction, self._clock.wall_ms()), written
+        )
+
+    # By the clock
+
+    def abort_timed_out(self, home: HostedPartition, transactions: Sequence[Transaction]) -> int:
+        """Fence and abort those transactions that have been open for too long; gives how many."""
+        if home.is_loading or not self.hosted.is_current(home):
+            return 0
+        count = 0
+        now = self._clock.wall_ms()
+        for transaction in transactions:
+            if transaction_requests.is_timed_out(transaction, now):
+                count += 1
+                logger.info("the transaction of %s has timed out", transaction.transactional_id)
+                self._write(home, transaction, transaction_requests.fence(transaction, now), _ignore)
+        return count
+
+    def expire(self, home: HostedPartition, ids: Sequence[str]) -> int:
+        """Forget those ids that have been out of use for long, in one batch; gives how many."""
+        if home.is_loading or not self.hosted.is_current(home):
+            return 0
+        now = self._clock.wall_ms()
+        expired: list[tuple[Transaction, Pending]] = []
+        for transactional_id in ids:
+            transaction = home.find(transactional_id)
+            if transaction is None:
+                continue
+            pending = transaction_requests.expire(transaction, now, self.settings.id_expiration_ms)
+            if pending is not None:
+                transaction.begin(pending)
+                expired.append((transaction, pending))
+        if not expired:
+            return 0
+
+        def written(error: Error) -> None:
+            if not self.hosted.is_current(home):
+                return
+            for transaction, pending in expired:
+                if error is Error.NONE:
+                    transaction.succeed(pending)
+                    home.forget(transaction)
+                else:
+                    transaction.fail(pending)
+
+        tombstones = dict.fromkeys((each.transactional_id for each, _ in expired), None)
+        self._log.append(home, tombstones, self.settings.request_timeout_ms, written)
+        return len(expired)
+
+    # What is loaded, and what is to be known
+
+    def loaded(self, home: HostedPartition) -> None:
+        """Go on with the transactions of a partition that has just been loaded."""
+        for transaction in tuple(home.transactions.values()):
+            if transaction.state.is_prepared:
+                self.markers.send(home, transaction)
+
+    def oldest_prepare(self, now: WallMs) -> float:
+        """Return for how many seconds the longest wait for markers lasts; 0 where none is waited for."""
+        return max(
+            (
+                (now - each.record.updated_at) / 1000
+                for each in self.hosted.open_transactions()
+                if each.state is not TransactionState.ONGOING
+            ),
+            default=0.0,
+        )
+
+
+def _ignore(error: Error) -> None:
+    """Nobody asked: what failed is tried again at the next look."""
+    del error

@@ -1,0 +1,267 @@
+"""Taking over partitions of ``__transaction_state``, unloading them, and following those that others lead.
+
+On becoming the leader the rest of the log is read, **to the log's end**: a new leader's high watermark lags, and
+stopping there would lose acknowledged state. Nothing is served, though, before the high watermark has reached that
+end, too: what only this leader has may be lost with it, and a marker sent, or a partition verified, by such a record
+would be a second fate of the transaction.
+
+A load that fails (the disk, a record that cannot be read) is tried again, and clients are told to wait, until
+another broker leads. Half of a partition is never served: ids in the other half would be forgotten.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from cluster.coordinator.transactions.hosted_transactions import HostedPartition
+from cluster.coordinator.transactions.state_records import peek_state
+from cluster.coordinator.transactions.stored_transactions import StoredTransactions
+from cluster.coordinator.transactions.transaction_coordinator import TransactionCoordinator
+from cluster.statemachines.transaction import TransactionState
+from storage.errors import LogError
+from storage.log_read import read_range
+from wire.errors import ApiError, Error, RemoteProtocolError
+from wire.internal_topics import TRANSACTION_STATE
+from wire.types import LeaderEpoch, Offset, TopicPartition
+
+if TYPE_CHECKING:
+    from cluster.replication.replicas import Replicas
+    from storage.log import Log
+    from timing.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+FOLLOW_EVERY_S: Final = 5.0
+"""How often a follower reads what it has replicated."""
+_SLICE: Final = 1_000
+"""Records taken in, or looked at, between two turns of the loop."""
+_FOLLOWER_REST_S: Final = 0.005
+_LOADS_AT_ONCE: Final = 4
+_RETRY_S: Final = 5.0
+
+Changed = Sequence[tuple[TopicPartition, LeaderEpoch]]
+
+
+class TransactionLoader:
+    """Has the ids of the partitions that this broker leads, and no others.
+
+    Args:
+        replicas: The broker's partitions.
+        coordinator: Where ids are hosted.
+        clock: Times loads.
+        nursery: Where loads run.
+        offload: Runs reads of files beside the loop.
+    """
+
+    def __init__(
+        self,
+        replicas: "Replicas",
+        coordinator: TransactionCoordinator,
+        clock: "Clock",
+        nursery: trio.Nursery,
+        offload: Callable[[Callable[[], object]], Awaitable[object]] = trio.to_thread.run_sync,
+    ) -> None:
+        self._replicas = replicas
+        self._coordinator = coordinator
+        self._hosted = coordinator.hosted
+        self._clock = clock
+        self._nursery = nursery
+        self._offload = offload
+        self._loads = trio.CapacityLimiter(_LOADS_AT_ONCE)
+        self._followed: dict[int, StoredTransactions | None] = {}
+        self.longest_load_s = 0.0
+
+    # Told by the replicas
+
+    def leadership_changed(self, leading: Changed, following: Changed) -> None:
+        """Take note of the partitions that this broker begins to lead, and to follow."""
+        for partition, epoch in following:
+            if partition.topic == TRANSACTION_STATE:
+                self._unload(partition.partition, epoch)
+        for partition, epoch in leading:
+            if partition.topic == TRANSACTION_STATE:
+                self._lead(partition.partition, epoch)
+
+    def stopped(self, partitions: Sequence[tuple[TopicPartition, LeaderEpoch | None]]) -> None:
+        """Take note of partitions whose replica here was deleted."""
+        for partition, _ in partitions:
+            if partition.topic == TRANSACTION_STATE:
+                self._unload(partition.partition, None)
+
+    def _lead(self, number: int, epoch: LeaderEpoch) -> None:
+        home = self._hosted.begin_loading(number, epoch)
+        if home is None:
+            return
+        followed = self._followed.pop(number, None)
+        if followed is not None:
+            home.stored = followed
+        self._nursery.start_soon(self._load, home, name=f"load of {TRANSACTION_STATE}-{number}")
+
+    def _unload(self, number: int, epoch: LeaderEpoch | None) -> None:
+        home = self._hosted.unload(number, epoch)
+        if home is not None:
+            self._coordinator.markers.unload(home)
+            home.transactions = {}
+            logger.info("unloaded the transactions of %s-%d", TRANSACTION_STATE, number)
+        if epoch is None:
+            self._followed.pop(number, None)
+        elif home is not None:
+            self._followed[number] = home.stored
+        elif self._hosted.get(number) is None:
+            self._followed.setdefault(number, None)
+
+    # Leading
+
+    async def _load(self, home: HostedPartition) -> None:
+        while self._hosted.is_current(home):
+            try:
+                await self._load_once(home)
+                return
+            except ApiError:
+                return  # the leadership has gone on; whoever has it loads
+            except (LogError, OSError, RemoteProtocolError) as failure:
+                logger.error(
+                    "cannot load the transactions of %s-%d: %s", TRANSACTION_STATE, home.number, failure
+                )
+                home.stored = StoredTransactions(Offset(0), is_exact=False)
+                await trio.sleep(_RETRY_S)
+
+    async def _load_once(self, home: HostedPartition) -> None:
+        async with self._loads:
+            began = self._clock.monotonic()
+            await self._read_to_end(home)
+            await self._wait_replicated(home)
+            if await self._host(home):
+                took = self._clock.monotonic() - began
+                self.longest_load_s = max(self.longest_load_s, took)
+                logger.info(
+                    "loaded %d transactional ids of %s-%d in %.2f s",
+                    len(home.stored.values),
+                    TRANSACTION_STATE,
+                    home.number,
+                    took,
+                )
+                self._coordinator.loaded(home)
+
+    async def _read_to_end(self, home: HostedPartition) -> None:
+        at = TopicPartition(TRANSACTION_STATE, home.number)
+        log = self._replicas.leader_log(at)
+        if not home.stored.is_good_for(log):
+            home.stored = StoredTransactions(log.log_start_offset)
+        stored = home.stored
+        while self._hosted.is_current(home):
+            log = self._replicas.leader_log(at)
+            if stored.next_offset >= log.log_end_offset:
+                return
+            end = log.log_end_offset
+            if not await self._take_in(stored, log, end, lambda: self._hosted.is_current(home), 0.0):
+                raise LogError(f"nothing can be read at offset {stored.next_offset}")
+
+    async def _wait_replicated(self, home: HostedPartition) -> None:
+        """Wait until every in-sync replica has what was read."""
+        at = TopicPartition(TRANSACTION_STATE, home.number)
+        while self._hosted.is_current(home):
+            partition = self._replicas.partition_or_error(at)
+            log = self._replicas.leader_log(at)
+            if log.high_watermark >= home.stored.next_offset:
+                return
+            wait = _Replication()
+            partition.waiters.await_high_watermark(home.stored.next_offset, wait)
+            await wait.over.wait()
+
+    async def _host(self, home: HostedPartition) -> bool:
+        """Take in what is open, and serve; False if the partition was unloaded meanwhile."""
+        for count, (transactional_id, value) in enumerate(tuple(home.stored.values.items()), 1):
+            state = peek_state(value)
+            if state is TransactionState.ONGOING or state.is_prepared:
+                home.find(transactional_id)
+            if count % _SLICE == 0:
+                await trio.lowlevel.checkpoint()
+        if not self._hosted.is_current(home):
+            return False
+        home.is_loading = False
+        return True
+
+    # Following
+
+    async def follow(self) -> None:
+        """Keep up with the partitions that others lead, for ever. Cancelled, it leaves off where it is."""
+        while True:
+            await trio.sleep(FOLLOW_EVERY_S)
+            for number in tuple(self._followed):
+                try:
+                    await self._follow(number)
+                except (LogError, OSError, RemoteProtocolError) as failure:
+                    logger.warning("cannot follow %s-%d: %s", TRANSACTION_STATE, number, failure)
+                    if self._followed.get(number) is not None:
+                        self._followed[number] = None
+
+    async def _follow(self, number: int) -> None:
+        partition = self._replicas.hosted.get(TopicPartition(TRANSACTION_STATE, number))
+        log = None if partition is None else partition.log
+        if log is None or number not in self._followed:
+            return
+        stored = self._followed[number]
+        if stored is None or not stored.is_good_for(log):
+            stored = self._followed[number] = StoredTransactions(log.log_start_offset)
+
+        def is_ours() -> bool:
+            return self._followed.get(number) is stored
+
+        while is_ours() and stored.next_offset < log.high_watermark:
+            if not await self._take_in(stored, log, log.high_watermark, is_ours, _FOLLOWER_REST_S):
+                return
+
+    # Reading
+
+    async def _take_in(
+        self,
+        stored: StoredTransactions,
+        log: "Log",
+        end: Offset,
+        is_ours: Callable[[], bool],
+        rest_s: float,
+    ) -> bool:
+        """Read once and take it in; False if that led no further."""
+        size = self._coordinator.settings.load_buffer_size
+        read = log.read(stored.next_offset, size, upper_bound=end, min_one_batch=True)
+        file_range = read.file_range
+        if file_range is None:
+            # Compaction left nothing of the rest.
+            stored.next_offset = end
+            stored.epoch = log.leader_epochs.epoch_for_offset(Offset(end - 1))
+            return True
+        found: list[bytes] = []
+        await self._offload(lambda: found.append(read_range(file_range)))
+        before = stored.next_offset
+        if not is_ours():
+            return True
+        records = 0
+        for count in stored.apply(found[0]):
+            records += count
+            if records >= _SLICE:
+                records = 0
+                await trio.sleep(rest_s)
+                if not is_ours():
+                    return True
+        await trio.lowlevel.checkpoint()
+        return stored.next_offset > before
+
+
+class _Replication:
+    """Waits in a partition's queue of acknowledgements, as a produce does."""
+
+    def __init__(self) -> None:
+        self.over = trio.Event()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the wait is over."""
+        return self.over.is_set()
+
+    def settle(self, topic_partition: TopicPartition, error: Error) -> None:
+        """The high watermark has come, or the leadership has gone: whoever waits looks again."""
+        del topic_partition, error
+        self.over.set()

@@ -1,0 +1,36 @@
+"""EndTxn 0 to 4: commit or abort a transaction.
+
+Answered when the decision is on all in-sync replicas of the coordinator's log; the markers follow.
+"""
+
+from typing import TYPE_CHECKING
+
+from cluster.handlers.transaction_errors import known_error
+from cluster.statemachines.transaction_requests import Producer
+from wire.apis import ApiKey
+from wire.errors import Error
+from wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+if TYPE_CHECKING:
+    from cluster.handlers.call import ApiCall
+    from cluster.handlers.registry import Registry
+
+
+def register(registry: "Registry") -> None:
+    """Serve EndTxn."""
+    registry.add(ApiKey.END_TXN, 0, 4, begin)
+
+
+def begin(call: "ApiCall") -> None:
+    """Have the transaction decided."""
+    request: EndTxnRequest = call.request
+
+    def answer(error: Error) -> None:
+        call.respond(EndTxnResponse(error_code=known_error(call, ApiKey.END_TXN, error)))
+
+    call.broker.transactions.coordinator.end(
+        request.transactional_id,
+        Producer(request.producer_id, request.producer_epoch),
+        commit=request.committed,
+        on_done=answer,
+    )

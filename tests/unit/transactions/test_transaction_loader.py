@@ -1,0 +1,250 @@
+"""Taking over a partition of transaction state: all of it, and only what every in-sync replica has."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import trio
+
+from cluster.coordinator.group_records import KeyedRecord
+from cluster.coordinator.transactions.state_log import StateLog
+from cluster.coordinator.transactions.state_records import state_key
+from cluster.coordinator.transactions.transaction_loader import TransactionLoader
+from cluster.replication.partition.waiters import Waiters
+from storage.log import AppendOrigin
+from tests.unit.coordinator.in_memory import NOON, run
+from tests.unit.transactions.in_memory import P1, PARTITION, Shell, StateReplicas
+from wire.errors import Error
+from wire.records.builder import build_batch
+from wire.types import LeaderEpoch, WallMs
+
+
+class Broker:
+    """A coordinator on one real log, with its loader."""
+
+    def __init__(self, replicas: StateReplicas, nursery: trio.Nursery) -> None:
+        self.replicas = replicas
+        self.waiters = Waiters(PARTITION)
+        replicas.partition_or_error = lambda at: SimpleNamespace(waiters=self.waiters, log=replicas.log)
+        self.shell = Shell()
+        self.shell.coordinator._log = StateLog(replicas, self.shell.clock)
+        self.reads = 0
+        self.loader = TransactionLoader(
+            replicas, self.shell.coordinator, self.shell.clock, nursery, self._offload
+        )
+        nursery.start_soon(self.shell.timer.run)
+        nursery.start_soon(self.loader.follow)
+
+    async def _offload(self, read):
+        self.reads += 1
+        await trio.lowlevel.checkpoint()
+        return read()
+
+    async def lead(self, epoch: int) -> None:
+        self.replicas.is_leader = True
+        self.replicas.epoch = LeaderEpoch(epoch)
+        self.loader.leadership_changed([(PARTITION, LeaderEpoch(epoch))], [])
+        await trio.testing.wait_all_tasks_blocked()
+
+    def follow(self, epoch: int) -> None:
+        self.replicas.is_leader = False
+        self.loader.leadership_changed([], [(PARTITION, LeaderEpoch(epoch))])
+
+    def append(self, *records: KeyedRecord) -> None:
+        self.replicas.log.append_as_leader(
+            build_batch(records), self.replicas.epoch, WallMs(NOON), origin=AppendOrigin.COORDINATOR
+        )
+        self.replicate()
+
+    def replicate(self) -> None:
+        log = self.replicas.log
+        log.advance_high_watermark(log.log_end_offset)
+        self.waiters.fire_high_watermark(log.high_watermark, Error.NONE)
+
+    @property
+    def is_loading(self) -> bool:
+        return self.shell.hosted.get(0).is_loading
+
+
+@pytest.fixture
+def on_a_log(tmp_path: Path):
+    def go(body: Callable[[Broker, trio.Nursery], Awaitable[None]]) -> None:
+        async def main() -> None:
+            async with trio.open_nursery() as nursery:
+                await body(Broker(StateReplicas(tmp_path / "a"), nursery), nursery)
+                nursery.cancel_scope.cancel()
+
+        run(main)
+
+    return go
+
+
+def restarted(broker: Broker, nursery: trio.Nursery) -> Broker:
+    """The same broker after a restart: nothing known but what is on disk."""
+    directory = broker.replicas.directory
+    broker.replicas.store.close(clean=True)
+    return Broker(StateReplicas(directory), nursery)
+
+
+async def history(broker: Broker) -> None:
+    """One id in each state that a log can have, and one that has expired."""
+    shell = broker.shell
+    for name in ("empty", "ongoing", "committing", "aborted", "gone"):
+        producer = await shell.producer(name)
+        if name in ("ongoing", "committing", "aborted"):
+            shell.add(producer, P1, transactional_id=name)
+        if name in ("committing", "aborted"):
+            shell.end(producer, commit=name == "committing", transactional_id=name)
+        if name == "aborted":
+            shell.mark_one(name)
+    broker.append(KeyedRecord(NOON, state_key("gone"), None))
+
+
+@pytest.fixture(autouse=True)
+def _mark_one(monkeypatch):
+    def mark_one(self: Shell, name: str) -> None:
+        for home, transaction in tuple(self.markers.sent):
+            if transaction.transactional_id == name:
+                transaction.unmarked.clear()
+                self.coordinator.marked(home, transaction)
+                self.markers.sent.remove((home, transaction))
+
+    monkeypatch.setattr(Shell, "mark_one", mark_one, raising=False)
+
+
+STATES = {
+    "empty": "Empty",
+    "ongoing": "Ongoing",
+    "committing": "PrepareCommit",
+    "aborted": "CompleteAbort",
+    "gone": "TRANSACTIONAL_ID_NOT_FOUND",
+}
+
+
+def test_a_restarted_coordinator_knows_every_id_and_goes_on_with_decided_ones(on_a_log) -> None:
+    async def body(broker: Broker, nursery: trio.Nursery) -> None:
+        await broker.lead(0)
+        await history(broker)
+        again = restarted(broker, nursery)
+        await again.lead(1)
+        again.replicate()
+        await trio.testing.wait_all_tasks_blocked()
+        assert {name: again.shell.state(name) for name in STATES} == STATES
+        ((home, transaction),) = again.shell.markers.sent
+        assert (home.epoch, transaction.transactional_id) == (1, "committing")
+        assert transaction.unmarked == {P1}
+        # Ids that are out of use cost no more than their bytes.
+        assert set(home.transactions) >= {"ongoing", "committing"}
+
+    on_a_log(body)
+
+
+def test_a_follower_that_kept_up_reads_nothing_again(on_a_log) -> None:
+    async def body(broker: Broker, nursery: trio.Nursery) -> None:
+        await broker.lead(0)
+        await history(broker)
+        again = restarted(broker, nursery)
+        again.replicate()
+        again.follow(1)
+        await trio.sleep(6)
+        assert again.reads == 1
+        await again.lead(2)
+        assert again.reads == 1
+        assert {name: again.shell.state(name) for name in STATES} == STATES
+
+    on_a_log(body)
+
+
+def test_nothing_is_served_before_it_is_replicated(on_a_log) -> None:
+    async def body(broker: Broker, nursery: trio.Nursery) -> None:
+        await broker.lead(0)
+        producer = await broker.shell.producer()
+        broker.shell.add(producer)
+        broker.replicas.replicates = False
+        broker.replicas.told = Error.REQUEST_TIMED_OUT
+        broker.shell.end(producer)
+        again = restarted(broker, nursery)
+        await again.lead(1)
+        assert again.is_loading
+        assert not again.shell.markers.sent
+        assert again.shell.add(producer) == [Error.COORDINATOR_LOAD_IN_PROGRESS]
+        again.replicate()
+        await trio.testing.wait_all_tasks_blocked()
+        assert not again.is_loading
+        assert len(again.shell.markers.sent) == 1
+
+    on_a_log(body)
+
+
+def test_a_write_without_an_answer_is_found_by_the_next_load(on_a_log) -> None:
+    async def body(broker: Broker, nursery: trio.Nursery) -> None:
+        await broker.lead(0)
+        producer = await broker.shell.producer()
+        broker.replicas.told = Error.REQUEST_TIMED_OUT
+        assert broker.shell.add(producer) == [Error.COORDINATOR_NOT_AVAILABLE]
+        assert broker.shell.state() == "Empty"
+        broker.replicas.told = Error.NONE
+        broker.follow(1)
+        broker.replicate()
+        await broker.lead(2)
+        assert broker.shell.state() == "Ongoing"
+
+    on_a_log(body)
+
+
+def test_an_unknown_kind_of_key_is_stepped_over(on_a_log) -> None:
+    async def body(broker: Broker, nursery: trio.Nursery) -> None:
+        await broker.lead(0)
+        await broker.shell.producer()
+        broker.append(KeyedRecord(NOON, b"\0\5later", b"x"))
+        again = restarted(broker, nursery)
+        await again.lead(1)
+        again.replicate()
+        await trio.testing.wait_all_tasks_blocked()
+        assert again.shell.state() == "Empty"
+
+    on_a_log(body)
+
+
+def test_a_value_that_cannot_be_read_keeps_the_partition_loading(on_a_log, caplog) -> None:
+    async def body(broker: Broker, nursery: trio.Nursery) -> None:
+        broker.append(KeyedRecord(NOON, state_key("t"), b"\0\7" + bytes(40)))
+        await broker.lead(0)
+        await trio.sleep(20)
+        assert broker.is_loading
+        assert "cannot load the transactions of __transaction_state-0" in caplog.text
+        # The next record of that id would do, but half a partition is never served.
+        broker.follow(1)
+        assert broker.shell.hosted.get(0) is None
+
+    on_a_log(body)
+
+
+def test_a_new_epoch_of_the_same_leader_reloads_nothing(on_a_log) -> None:
+    async def body(broker: Broker, nursery: trio.Nursery) -> None:
+        await broker.lead(0)
+        await history(broker)
+        home = broker.shell.hosted.get(0)
+        sent = list(broker.shell.markers.sent)
+        for epoch in (1, 2, 3):
+            await broker.lead(epoch)
+        assert broker.shell.hosted.get(0) is home
+        assert home.epoch == 0
+        assert broker.shell.markers.sent == sent
+
+    on_a_log(body)
+
+
+def test_a_deleted_partition_is_forgotten(on_a_log) -> None:
+    async def body(broker: Broker, nursery: trio.Nursery) -> None:
+        await broker.lead(4)
+        await history(broker)
+        broker.loader.stopped([(PARTITION, None)])
+        assert broker.shell.hosted.get(0) is None
+        assert not broker.shell.markers.sent
+        # Made again, it begins with the first epoch.
+        await broker.lead(0)
+        assert broker.shell.hosted.get(0) is not None
+
+    on_a_log(body)
