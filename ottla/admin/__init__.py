@@ -30,6 +30,7 @@ from ottla.admin.descriptions import (
 from ottla.admin.groups import CommittedPosition, GroupDescription, GroupMember, ListedGroup
 from ottla.admin.moves import Election
 from ottla.admin.router import BootstrapError
+from ottla.admin.transactions import ListedTransaction, ProducerDescription, TransactionDescription
 from ottla.connection import ConnectError, NoCommonVersionError
 from wire.errors import ApiError
 
@@ -52,13 +53,16 @@ __all__ = [
     "GroupDescription",
     "GroupMember",
     "ListedGroup",
+    "ListedTransaction",
     "LogDirectory",
     "NewTopic",
     "NoCommonVersionError",
     "PartitionDescription",
+    "ProducerDescription",
     "Reassignment",
     "ReplicaOnDisk",
     "ResourceKind",
     "TopicDescription",
+    "TransactionDescription",
     "open_admin",
 ]

@@ -12,6 +12,7 @@ from ottla.admin.moves import MovesAdmin
 from ottla.admin.replicas import ReplicasAdmin
 from ottla.admin.router import Router
 from ottla.admin.topics import TopicsAdmin
+from ottla.admin.transactions import TransactionsAdmin
 
 REQUEST_TIMEOUT_S: Final = 30.0
 
@@ -66,6 +67,13 @@ class Admin:
         self.commit_offsets = groups.commit_offsets
         self.delete_groups = groups.delete_groups
         self.delete_offsets = groups.delete_offsets
+
+        transactions = TransactionsAdmin(router)
+        self.list_transactions = transactions.list_transactions
+        self.describe_transaction = transactions.describe_transaction
+        self.describe_producers = transactions.describe_producers
+        self.abort_in_partition = transactions.abort_in_partition
+        self.transactions_of = transactions.transactions_of
 
 
 @asynccontextmanager

@@ -1,24 +1,14 @@
 """Consumer groups: what there is, their members and offsets, and changing the offsets."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
-import trio
-
-from ottla.admin.router import BACKOFF_S, Router, raise_for
-from ottla.connection import ConnectError
+from ottla.admin.router import MOVING, Router, raise_for
 from wire.errors import ApiError, Error, RemoteProtocolError
 from wire.types import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
 
-T = TypeVar("T")
-
 _GROUPS = 0
 _CONSUMER = "consumer"
-_MOVING = frozenset(
-    {Error.NOT_COORDINATOR, Error.COORDINATOR_NOT_AVAILABLE, Error.COORDINATOR_LOAD_IN_PROGRESS}
-)
-"""What is answered while a group changes its coordinator, or its topic is being created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +82,7 @@ class GroupsAdmin:
                 raise_for(answer.error_code, None, f"the groups of broker {broker_id}")
                 return answer
 
-            answer = await self._until_settled(ask)
+            answer = await self._router.until_settled(ask)
             found.extend(
                 ListedGroup(each.group_id, each.protocol_type, each.group_state, broker_id, each.group_type)
                 for each in answer.groups
@@ -128,7 +118,7 @@ class GroupsAdmin:
                 group_id, group.group_state, group.protocol_type, group.protocol_data, coordinator, members
             )
 
-        return await self._until_settled(ask)
+        return await self._router.until_settled(ask)
 
     async def committed_offsets(self, group_id: str) -> dict[TopicPartition, CommittedPosition]:
         """Return all offsets that a group has committed.
@@ -155,7 +145,7 @@ class GroupsAdmin:
                 if each.error_code == 0 and each.committed_offset >= 0
             }
 
-        return await self._until_settled(ask)
+        return await self._router.until_settled(ask)
 
     async def commit_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, CommittedPosition]
@@ -196,11 +186,11 @@ class GroupsAdmin:
                 for each in topic.partitions
             }
             for error in results.values():
-                if error in _MOVING:
+                if error in MOVING:
                     raise ApiError(error)
             return results
 
-        return await self._until_settled(ask)
+        return await self._router.until_settled(ask)
 
     async def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Error]:
         """Delete groups that have no members, and return what became of each."""
@@ -216,11 +206,11 @@ class GroupsAdmin:
                 )
                 (result,) = answer.results
                 error = Error.from_code(result.error_code)
-                if error in _MOVING:
+                if error in MOVING:
                     raise ApiError(error)
                 return error
 
-            outcomes[group_id] = await self._until_settled(ask)
+            outcomes[group_id] = await self._router.until_settled(ask)
         return outcomes
 
     async def delete_offsets(
@@ -255,38 +245,10 @@ class GroupsAdmin:
                 for each in topic.partitions
             }
 
-        return await self._until_settled(ask)
+        return await self._router.until_settled(ask)
 
     async def _group_coordinator(self, group_id: str) -> BrokerId:
-        from wire.messages import find_coordinator as api
-
-        request = api.FindCoordinatorRequest(key_type=_GROUPS, coordinator_keys=[group_id])
-        answer: api.FindCoordinatorResponse = await self._router.ask_any(request)
-        (found,) = answer.coordinators
-        raise_for(found.error_code, found.error_message, f"the coordinator of group {group_id!r}")
-        return found.node_id
-
-    async def _until_settled(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask again while a coordinator moves or loads, or its broker has just gone.
-
-        Raises:
-            ApiError: it refuses, or is still moving when the time is over.
-            ConnectError: it cannot be reached all that time.
-        """
-        problem: Exception = ConnectError("no coordinator answers in time")
-        with trio.move_on_after(self._router.timeout_s):
-            for attempt in range(1_000_000):
-                if attempt:
-                    await trio.sleep(BACKOFF_S[min(attempt, len(BACKOFF_S)) - 1])
-                try:
-                    return await ask()
-                except ConnectError as error:
-                    problem = error
-                except ApiError as error:
-                    if error.error not in _MOVING:
-                        raise
-                    problem = error
-        raise problem
+        return await self._router.find_coordinator(_GROUPS, group_id, f"group {group_id!r}")
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

@@ -32,6 +32,11 @@ _MOVED: Final = frozenset(
 )
 """What is answered while a partition changes its leader."""
 
+MOVING: Final = frozenset(
+    {Error.NOT_COORDINATOR, Error.COORDINATOR_NOT_AVAILABLE, Error.COORDINATOR_LOAD_IN_PROGRESS}
+)
+"""What is answered while a group or transaction changes its coordinator, or its topic is being created."""
+
 T = TypeVar("T")
 Connector = Callable[[str, int, str, float], Awaitable[Connection]]
 
@@ -176,6 +181,42 @@ class Router:
         for one in partitions:
             found.setdefault(one, ApiError(Error.REQUEST_TIMED_OUT, f"{one}: no leader in time"))
         return found
+
+    async def find_coordinator(self, key_type: int, key: str, what: str) -> BrokerId:
+        """Find the coordinator of a group (0) or a transactional id (1).
+
+        Raises:
+            ApiError: there is none now.
+        """
+        from wire.messages import find_coordinator as api
+
+        request = api.FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
+        answer: api.FindCoordinatorResponse = await self.ask_any(request)
+        (found,) = answer.coordinators
+        raise_for(found.error_code, found.error_message, f"the coordinator of {what}")
+        return found.node_id
+
+    async def until_settled(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask again while a coordinator moves or loads, or its broker has just gone.
+
+        Raises:
+            ApiError: it refuses, or is still moving when the time is over.
+            ConnectError: it cannot be reached all that time.
+        """
+        problem: Exception = ConnectError("no coordinator answers in time")
+        with trio.move_on_after(self.timeout_s):
+            for attempt in range(1_000_000):
+                if attempt:
+                    await trio.sleep(BACKOFF_S[min(attempt, len(BACKOFF_S)) - 1])
+                try:
+                    return await ask()
+                except ConnectError as error:
+                    problem = error
+                except ApiError as error:
+                    if error.error not in MOVING:
+                        raise
+                    problem = error
+        raise problem
 
     async def _led_by(
         self, partitions: Collection[TopicPartition], found: dict[TopicPartition, Any]

@@ -14,6 +14,10 @@ _COMMANDS: Final = {
     "broker": ("ottla.commands.local.broker", "Run one broker in the foreground."),
     "topics": ("ottla.commands.topics.topics", "Create, list, describe, alter and delete topics."),
     "groups": ("ottla.commands.groups.groups", "List, describe and delete groups; reset their offsets."),
+    "transactions": (
+        "ottla.commands.transactions.transactions",
+        "List and describe transactions; find and abort hanging ones.",
+    ),
     "configs": ("ottla.commands.configs.configs", "Show and change settings of topics and brokers."),
     "reassign-partitions": (
         "ottla.commands.reassignment.reassign_partitions",

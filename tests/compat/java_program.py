@@ -31,7 +31,8 @@ class JavaProgram:
         assert self._process.stdout is not None
         self._process.stdin.write("\n".join(lines) + "\n")
         self._process.stdin.flush()
-        yield from self._process.stdout
+        # Not the file itself: whoever stops reading would close it with the generator.
+        yield from iter(self._process.stdout.readline, "")
         raise AssertionError(f"the Java program ended: see {self._log.name}")
 
     def close(self) -> None:
