@@ -9,8 +9,9 @@ from cluster.coordinator.transactions.hosted_transactions import HostedPartition
 from cluster.coordinator.transactions.transaction_coordinator import TransactionCoordinator
 from cluster.coordinator.transactions.transaction_settings import TransactionSettings
 from cluster.statemachines.transaction_requests import Producer
+from simulation.clock import SimulatedClock
 from storage.log_config import LogConfig
-from tests.unit.coordinator.in_memory import LoopClock, OneLogReplicas, run
+from tests.unit.coordinator.in_memory import OneLogReplicas, run
 from timing.timing_wheel import Timer
 from wire.errors import Error
 from wire.internal_topics import TRANSACTION_STATE
@@ -71,7 +72,7 @@ class Shell:
         self.leads = True
         self.log = HeldLog() if log is None else log
         self.timer = Timer()
-        self.clock = LoopClock()
+        self.clock = SimulatedClock()
         self.hosted = HostedTransactions(lambda: 1, lambda number: self.leads)
         self.next_id: int | Error = 1000
         self.coordinator = TransactionCoordinator(
