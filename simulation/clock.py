@@ -1,5 +1,6 @@
 """Time in a simulation: both clocks of every machine go with trio's."""
 
+from contextlib import suppress
 from typing import Final
 
 import trio
@@ -13,10 +14,18 @@ WALL_START_MS: Final = 1_700_000_000_000
 class SimulatedClock:
     """Both clocks of a machine, driven by trio's clock: a `MockClock` moves all of them at once."""
 
+    def __init__(self) -> None:
+        self._latest = 0.0
+
     def wall_ms(self) -> WallMs:
         """Return milliseconds since 1970."""
-        return WallMs(WALL_START_MS + int(trio.current_time() * 1000))
+        return WallMs(WALL_START_MS + int(self.monotonic() * 1000))
 
     def monotonic(self) -> MonotonicSeconds:
-        """Return seconds since the simulation began."""
-        return MonotonicSeconds(trio.current_time())
+        """Return seconds since the simulation began.
+
+        In a thread that works while the loop waits for it, time stands still.
+        """
+        with suppress(RuntimeError):
+            self._latest = trio.current_time()
+        return MonotonicSeconds(self._latest)

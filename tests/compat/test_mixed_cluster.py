@@ -31,6 +31,8 @@ SETTINGS = {
     "offsets.topic.num.partitions": "2",
     # A broker on every side, so that both of one kind can leave at once without waiting for a leader elsewhere.
     "offsets.topic.replication.factor": "4",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.state.log.replication.factor": "4",
 }
 KINDS = ("ottla", "kafka")
 

@@ -1,7 +1,16 @@
 """Transactional clients against the cluster: what they commit is read once, what they abort is not read at all."""
 
+import asyncio
+from contextlib import suppress
+
 import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka import TopicPartition as AioTopicPartition
+from aiokafka.errors import ProducerFenced
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer
+from kafka import TopicPartition as KafkaTopicPartition
+from kafka.structs import OffsetAndMetadata
 
 from tests.compat import matrix
 from tests.patience import until
@@ -171,3 +180,110 @@ def test_a_transaction_moves_a_group_and_writes_or_does_neither(cluster, topic, 
     assert committed[0].offset == 10
     consumer.close()
     wait_read(cluster, topic, [[], [f"seen {number}" for number in range(10)], []])
+
+
+def offset_of(cluster, group: str, topic: str) -> int:
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group})
+    try:
+        (found,) = consumer.committed([TopicPartition(topic, 0)], 60)
+        return int(found.offset)
+    finally:
+        consumer.close()
+
+
+def test_aiokafka_commits_aborts_and_is_fenced(cluster, topic) -> None:
+    name = f"{matrix.RUN}-aiokafka"
+
+    async def producer() -> AIOKafkaProducer:
+        made = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, transactional_id=name)
+        await made.start()
+        return made
+
+    async def send(client: AIOKafkaProducer, value: str) -> None:
+        for partition in range(PARTITIONS):
+            await client.send_and_wait(topic, value.encode(), partition=partition)
+
+    async def run() -> None:
+        first = await producer()
+        async with first.transaction():
+            await send(first, "committed")
+            await first.send_offsets_to_transaction({AioTopicPartition(topic, 0): 5}, name)
+        with suppress(ZeroDivisionError):
+            async with first.transaction():
+                await send(first, "aborted")
+                await first.send_offsets_to_transaction({AioTopicPartition(topic, 0): 6}, name)
+                raise ZeroDivisionError
+        second = await producer()
+        async with second.transaction():
+            await send(second, "of the second")
+        with pytest.raises(ProducerFenced):
+            async with first.transaction():
+                await send(first, "of the first")
+        await second.stop()
+        await first.stop()
+
+    asyncio.run(asyncio.wait_for(run(), 120))
+    wait_read(cluster, topic, everywhere("committed", "of the second"))
+    until(lambda: offset_of(cluster, name, topic) == 5)
+
+
+def test_kafka_python_commits_and_aborts(cluster, topic) -> None:
+    name = f"{matrix.RUN}-kafka-python"
+    client = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, transactional_id=name)
+    client.init_transactions()
+    for value, offset, commit in (("committed", 5, True), ("aborted", 6, False), ("committed too", 7, True)):
+        client.begin_transaction()
+        for partition in range(PARTITIONS):
+            client.send(topic, value.encode(), partition=partition)
+        client.send_offsets_to_transaction(
+            {KafkaTopicPartition(topic, 0): OffsetAndMetadata(offset, "", -1)}, name
+        )
+        if commit:
+            client.commit_transaction()
+        else:
+            client.abort_transaction()
+    client.close()
+    wait_read(cluster, topic, everywhere("committed", "committed too"))
+    until(lambda: offset_of(cluster, name, topic) == 7)
+    reader = KafkaConsumer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        consumer_timeout_ms=10_000,
+    )
+    reader.assign([KafkaTopicPartition(topic, 1)])
+    assert [next(reader).value for _ in range(2)] == [b"committed", b"committed too"]
+    reader.close()
+
+
+def test_a_timeout_above_the_maximum_is_refused_at_once(cluster) -> None:
+    with pytest.raises(KafkaException) as caught:
+        producer(cluster, "patient", **{"transaction.timeout.ms": 900_001})
+    assert caught.value.args[0].name() == "INVALID_TRANSACTION_TIMEOUT"
+
+
+def test_a_sleeping_producer_is_aborted_and_fenced(cluster, topic) -> None:
+    client = producer(cluster, "sleeper", **{"transaction.timeout.ms": 1_000})
+    client.begin_transaction()
+    write(client, topic, "late")
+    # Aborted a second after its begin, at the coordinator's next look, ten seconds later at most.
+    until(lambda: read_to_end(cluster, topic))
+    with pytest.raises(KafkaException) as caught:
+        client.commit_transaction(60)
+    assert caught.value.args[0].fatal()
+    assert read(cluster, topic) == everywhere()
+
+
+def read_to_end(cluster, topic: str) -> bool:
+    """Whether nothing is open: a reader of committed data comes as far as one of all."""
+    ends = []
+    for level in ("read_committed", "read_uncommitted"):
+        consumer = Consumer(
+            {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "none", "isolation.level": level}
+        )
+        try:
+            ends.append(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60))
+        finally:
+            consumer.close()
+    return ends[0] == ends[1]
