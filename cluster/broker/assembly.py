@@ -7,6 +7,7 @@ import trio
 
 from cluster.broker.broker_clients import BrokerClients
 from cluster.broker.components import Components
+from cluster.broker.process_limits import connection_descriptor_max
 from cluster.configuration.authorizer_settings import authorizer_settings
 from cluster.configuration.topic_config import check_topic_config
 from cluster.controller.controller import Controller
@@ -217,6 +218,7 @@ def _network_limits(config: "BrokerConfig") -> NetworkLimits:
         send_buffer=_given_size(config, "socket.send.buffer.bytes"),
         receive_buffer=_given_size(config, "socket.receive.buffer.bytes"),
         backlog=config.socket_listen_backlog_size,
+        descriptor_max=connection_descriptor_max(),
     )
 
 

@@ -9,6 +9,8 @@ logger = logging.getLogger(__name__)
 
 SWITCH_INTERVAL_S: Final = 0.0005
 """How long a thread may hold the interpreter while another one wants it: the loop is not to wait for kazoo's."""
+DESCRIPTORS_FOR_FILES: Final = 64
+"""Descriptors that connections leave to files: without any, a log cannot roll, and the first use of a module fails."""
 DESCRIPTORS_WANTED: Final = 10_000
 """Files of logs and connections: with fewer, a broker of many partitions runs out."""
 
@@ -23,3 +25,9 @@ def set_process_limits() -> None:
         logger.warning(
             "at most %d files can be open; a broker wants %d (ulimit -n)", hard, DESCRIPTORS_WANTED
         )
+
+
+def connection_descriptor_max() -> int:
+    """Return the descriptor from which on connections are not taken any more."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1 << 31 if soft == resource.RLIM_INFINITY else max(soft - DESCRIPTORS_FOR_FILES, soft // 2)

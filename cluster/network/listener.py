@@ -29,9 +29,10 @@ logger = logging.getLogger(__name__)
 ACCEPTS_AT_ONCE: Final = 64
 """Connections accepted before other tasks get their turn."""
 ACCEPT_RETRY_S: Final = 0.1
-"""How long accepting rests after the process or the host ran out of descriptors or memory."""
+"""How long accepting rests after it failed: for want of descriptors or memory, or as an interface is down."""
 
-_OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_OURS: Final = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EOPNOTSUPP, errno.EFAULT})
+"""What accepting fails with where we have made a mistake; whatever else it fails with, the network or the host has."""
 _PEER_LEFT: Final = frozenset({errno.ECONNABORTED, errno.EPROTO, errno.EPERM, errno.EINTR})
 
 
@@ -217,12 +218,17 @@ class Listeners:
                 except OSError as error:
                     if error.errno in _PEER_LEFT:
                         continue
-                    if error.errno not in _OUT_OF_RESOURCES:
+                    if error.errno in _OURS:
                         raise
+                    failure = os.strerror(error.errno or 0)
+                else:
+                    failure = ""
+                    if accepted.fileno() >= self._limits.descriptor_max:
+                        accepted.close()
+                        failure = "the descriptors that are left are kept for files"
+                if failure:
                     if not exhausted:
-                        logger.error(
-                            "%s takes no connections for now: %s", endpoint, os.strerror(error.errno)
-                        )
+                        logger.error("%s takes no connections for now: %s", endpoint, failure)
                     exhausted = True
                     await trio.sleep(ACCEPT_RETRY_S)
                     break

@@ -30,6 +30,7 @@ class NetworkLimits:
         broker_in_flight_bytes_max: ``queued.max.request.bytes``; zero or less is no bound.
         slow_frame_s: How long a peer may take for a request before its rate is looked at.
         slow_rate_min: Bytes a second below which such a peer is cut off.
+        descriptor_max: Connections whose descriptor is not below this are not taken: files need some, too.
         unread_s: How long a peer may take nothing of an answer.
         send_buffer: ``socket.send.buffer.bytes``; None leaves the kernel's own sizing, which is best.
         receive_buffer: ``socket.receive.buffer.bytes``; likewise.
@@ -43,6 +44,7 @@ class NetworkLimits:
     slow_frame_s: float = 30.0
     slow_rate_min: int = 1024
     unread_s: float = 60.0
+    descriptor_max: int = 1 << 31
     send_buffer: int | None = None
     receive_buffer: int | None = None
     backlog: int = 1024

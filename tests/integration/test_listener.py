@@ -289,6 +289,52 @@ def test_running_out_of_descriptors_is_survived(caplog: pytest.LogCaptureFixture
     assert "takes connections again" in caplog.text
 
 
+def test_some_descriptors_are_kept_for_files(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        used = max(int(name) for name in os.listdir("/proc/self/fd"))
+        listeners = Listeners([ENDPOINT], echo, limits=NetworkLimits(descriptor_max=used + 20))
+        async with serving(listeners) as port:
+            streams = []
+            while "the descriptors that are left are kept for files" not in caplog.text:
+                streams.append(await dial(port))
+            await streams[0].send_all(frame(b"x"))
+            assert await receive(streams[0], 5) == frame(b"x")
+            for stream in streams:
+                await stream.aclose()
+            late = await dial(port)
+            await late.send_all(frame(b"y"))
+            assert await receive(late, 5) == frame(b"y")
+            await late.aclose()
+
+    with caplog.at_level(logging.INFO):
+        run(main)
+
+
+@pytest.mark.parametrize("number", [errno.ENETDOWN, errno.EHOSTUNREACH, errno.ENOBUFS])
+def test_accepting_goes_on_after_the_network_was_down(
+    number: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accept = socket.socket.accept
+    failures = [OSError(number, os.strerror(number))]
+
+    def accept_or_fail(self: socket.socket) -> object:
+        if failures:
+            raise failures.pop()
+        return accept(self)
+
+    async def main() -> None:
+        async with serving(Listeners([ENDPOINT], echo)) as port:
+            stream = await dial(port)
+            await stream.send_all(frame(b"x"))
+            assert await receive(stream, 5) == frame(b"x")
+            await stream.aclose()
+
+    monkeypatch.setattr(socket.socket, "accept", accept_or_fail)
+    with caplog.at_level(logging.INFO):
+        run(main)
+    assert "takes no connections for now" in caplog.text
+
+
 def test_stopping_lets_answers_out_within_the_grace() -> None:
     slots: list[ResponseSlot] = []
 

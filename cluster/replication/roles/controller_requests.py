@@ -26,7 +26,6 @@ from cluster.replication.partition.partition import Partition
 from cluster.replication.roles.controller_orders import RoleOrder, answer_to, orders_in, stops_in
 from cluster.replication.roles.hosted_partitions import HostedPartitions
 from cluster.replication.roles.replica_logs import ReplicaLogs
-from cluster.zookeeper.kraft import KraftControllerError
 from storage.errors import LogError, StorageError
 from wire.errors import Error
 from wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -147,7 +146,6 @@ class ControllerRequests:
         Cancelled, some partitions have changed and others not; the controller asks again.
 
         Raises:
-            KraftControllerError: the request is a KRaft controller's.
             ZooKeeperError: topics' settings, or the age of partitions, cannot be read; no partition has changed.
         """
         async with self._lock:
@@ -182,16 +180,18 @@ class ControllerRequests:
             return answer_to(version, Error.NONE, outcome.errors, orders)
 
     def _check_sender(self, is_kraft: bool, broker_epoch: BrokerEpoch, epoch: ControllerEpoch) -> Error:
-        if is_kraft:
-            raise KraftControllerError(
-                "a KRaft controller has taken over the cluster; migration to KRaft is not supported"
-            )
         if broker_epoch != NO_BROKER_EPOCH and broker_epoch < self.broker_epoch:
             logger.info("a controller's request is meant for broker epoch %d, not ours", broker_epoch)
             return Error.STALE_BROKER_EPOCH
         if epoch < self.controller_epoch:
             logger.warning("a request of controller epoch %d comes after %d", epoch, self.controller_epoch)
             return Error.STALE_CONTROLLER_EPOCH
+        if is_kraft:
+            # Whether one has taken over, /controller says, which every broker watches; a frame may come from anybody.
+            logger.error(
+                "a request says that a KRaft controller sends it: migration to KRaft is not supported"
+            )
+            return Error.INVALID_REQUEST
         self.controller_epoch = epoch
         return Error.NONE
 
@@ -279,11 +279,7 @@ class ControllerRequests:
     # StopReplica
 
     async def stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
-        """Stop following, and delete logs where that is ordered, of partitions unknown here too.
-
-        Raises:
-            KraftControllerError: the request is a KRaft controller's.
-        """
+        """Stop following, and delete logs where that is ordered, of partitions unknown here too."""
         async with self._lock:
             error = self._check_sender(
                 request.is_kraft_controller, request.broker_epoch, request.controller_epoch
@@ -361,7 +357,6 @@ class ControllerRequests:
         """Take over what the controller tells of the cluster.
 
         Raises:
-            KraftControllerError: the request is a KRaft controller's.
             RemoteProtocolError: it names a security protocol that there is none of.
         """
         async with self._lock:

@@ -7,7 +7,6 @@ import trio
 import trio.testing
 
 from cluster.replication.periodic_tasks import AllDirectoriesFailedError
-from cluster.zookeeper.kraft import KraftControllerError
 from storage.log_config import LogConfig
 from storage.store import LogStore
 from tests.unit.replication.in_memory import (
@@ -198,10 +197,13 @@ def test_coordinators_are_told_whose_leadership_changed(broker):
     assert told == [([(P0, 1)], []), ([], [(P0, 3)]), ([], [(P0, 4)]), ([(P0, 5)], [])]
 
 
-def test_a_kraft_controller_stops_the_broker(broker):
-    request = LeaderAndIsrRequest(is_kraft_controller=True)
-    with pytest.raises(KraftControllerError):
-        broker.run(broker.replicas.roles.become_leader_or_follower, request, 7)
+def test_a_frame_of_a_kraft_controller_is_refused_and_changes_nothing(broker):
+    roles = broker.replicas.roles
+    epoch = roles.controller_epoch
+    request = LeaderAndIsrRequest(is_kraft_controller=True, controller_epoch=epoch + 100)
+    response = broker.run(roles.become_leader_or_follower, request, 7)
+    assert response.error_code == Error.INVALID_REQUEST
+    assert roles.controller_epoch == epoch
 
 
 def test_many_partitions_change_in_slices(broker):
