@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from cluster.controller.term import TermStatistics
 from cluster.metrics.process_probes import add_process_probes
 from cluster.replication.partition.partition import Partition
 
@@ -13,8 +14,10 @@ if TYPE_CHECKING:
     from cluster.metrics.catalogue import BrokerMetrics
     from cluster.metrics.registry import Labels
     from storage.log import Log
+    from timing.clock import Clock
 
 
+COUNTS_KEPT_S: Final = 1.0
 _CONTROLLER_COUNTS: Final = {
     "globaltopiccount": "topics",
     "globalpartitioncount": "partitions",
@@ -43,16 +46,30 @@ def add_gauges(metrics: "BrokerMetrics", components: "Components") -> None:
         lambda: float(controller.is_active),
     )
     prefix = "kafka_controller_kafkacontroller_"
+    counts = _ControllerCounts(controller, clock)
     for name, field in _CONTROLLER_COUNTS.items():
-        metrics.probe(prefix + name, partial(_statistic, controller, field))
+        metrics.probe(prefix + name, partial(counts.read, field))
+    metrics.probe(prefix + "fencedbrokercount", lambda: 0.0)
     metrics.probe(
         "kafka_server_sessionexpirelistener_sessionstate",
         lambda: float(zookeeper.session_is_live(clock.monotonic())),
     )
 
 
-def _statistic(controller: "Controller", field: str) -> float:
-    return float(getattr(controller.statistics(), field))
+class _ControllerCounts:
+    """The counts of the controller, which looks at every partition for them: once for all gauges of a scrape."""
+
+    def __init__(self, controller: "Controller", clock: "Clock") -> None:
+        self._controller = controller
+        self._clock = clock
+        self._counted = TermStatistics()
+        self._counted_at = -COUNTS_KEPT_S
+
+    def read(self, field: str) -> float:
+        now = self._clock.monotonic()
+        if now - self._counted_at >= COUNTS_KEPT_S:
+            self._counted, self._counted_at = self._controller.statistics(), now
+        return float(getattr(self._counted, field))
 
 
 def _add_partition_gauges(metrics: "BrokerMetrics", components: "Components") -> None:
@@ -68,6 +85,7 @@ def _add_partition_gauges(metrics: "BrokerMetrics", components: "Components") ->
         manager + "underreplicatedpartitions", count(lambda partition: partition.is_under_replicated)
     )
     metrics.probe(manager + "underminisrpartitioncount", count(lambda partition: partition.is_under_min_isr))
+    metrics.probe(manager + "atminisrpartitioncount", count(lambda partition: partition.is_at_min_isr))
     metrics.probe(manager + "offlinereplicacount", lambda: float(len(replicas.hosted.offline)))
 
     def lags() -> "dict[Labels, float]":
@@ -92,6 +110,7 @@ def _add_log_gauges(metrics: "BrokerMetrics", components: "Components") -> None:
 
     metrics.probe("kafka_log_log_logstartoffset", each(lambda log: float(log.log_start_offset)))
     metrics.probe("kafka_log_log_logendoffset", each(lambda log: float(log.log_end_offset)))
+    metrics.probe("kafka_log_log_numlogsegments", each(lambda log: float(len(log.segments))))
     metrics.probe("kafka_log_log_size", each(lambda log: float(log.size_bytes)))
 
 

@@ -14,6 +14,8 @@ _HANDLERS: Final = (
     "alter_partition_reassignments",
     "alter_replica_log_dirs",
     "api_versions",
+    "consumer_group_describe",
+    "consumer_group_heartbeat",
     "controlled_shutdown",
     "create_acls",
     "create_partitions",

@@ -3,22 +3,24 @@
 h11 speaks HTTP; each connection answers one request and is closed, because scrapes are rare.
 
 prometheus_client writes the text; it is imported when the first scrape comes, because a broker without the
-endpoint should not pay for it. The families are written one by one with a checkpoint between them, so that a
+endpoint should not pay for it. Samples are written in slices with a checkpoint between them, so that a
 scrape of ten thousand partitions does not hold up the requests of a broker.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
 import h11
 import trio
 
-from cluster.metrics.registry import AnyFamily, Registry
+from cluster.metrics.registry import AnyFamily, Registry, Sample
 
 logger = logging.getLogger(__name__)
 
+SAMPLES_PER_TURN: Final = 500
+"""How many samples are written before the loop turns: a family of all partitions may have a hundred thousand."""
 HEAD_SIZE_MAX: Final = 8192
 REQUEST_TIMEOUT_S: Final = 10.0
 CONNECTIONS_MAX: Final = 16
@@ -26,32 +28,45 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 async def render(registry: Registry) -> bytes:
-    """Write all metrics in Prometheus' text format."""
+    """Write all metrics in Prometheus' text format; a family that cannot be read now is left out.
+
+    Raises:
+        OSError, ImportError: what writes it cannot be loaded, as no descriptor is free.
+    """
     from prometheus_client.exposition import generate_latest
 
     text = bytearray()
     for family in registry:
-        # One family at a time: what generate_latest needs is anything with a collect method.
-        collector: Any = _Collector(family)
-        text += generate_latest(collector)
-        await trio.lowlevel.checkpoint()
+        try:
+            samples = list(family.samples())
+        except OSError as error:
+            logger.warning("%s is not shown: %s", family.name, error)
+            continue
+        for start in range(0, max(1, len(samples)), SAMPLES_PER_TURN):
+            # What generate_latest needs is anything with a collect method.
+            collector: Any = _Collector(family, samples[start : start + SAMPLES_PER_TURN])
+            part = generate_latest(collector)
+            # Its first two lines are about the whole family.
+            text += part if start == 0 else part.split(b"\n", 2)[2]
+            await trio.lowlevel.checkpoint()
     return bytes(text)
 
 
 class _Collector:
-    """Shows one family the way prometheus_client expects it."""
+    """Shows some samples of one family the way prometheus_client expects it."""
 
-    __slots__ = ("_family",)
+    __slots__ = ("_family", "_samples")
 
-    def __init__(self, family: AnyFamily) -> None:
+    def __init__(self, family: AnyFamily, samples: Sequence[Sample]) -> None:
         self._family = family
+        self._samples = samples
 
     def collect(self) -> Iterable[object]:
         from prometheus_client.metrics_core import Metric
 
         family = self._family
         metric = Metric(family.name, family.text, family.kind.value)
-        for sample in family.samples():
+        for sample in self._samples:
             metric.add_sample(family.name + sample.suffix, dict(sample.labels), sample.value)
         return (metric,)
 
@@ -104,7 +119,7 @@ class MetricsEndpoint:
                         request, status, body = None, error.error_status_hint, b""
                     await stream.send_all(_response(connection, request, status, body))
                     await stream.send_eof()
-                except trio.BrokenResourceError as error:
+                except (trio.BrokenResourceError, OSError) as error:
                     logger.debug("a scrape broke off: %s", error)
 
     async def _respond(self, request: h11.Request) -> tuple[int, bytes]:
@@ -113,7 +128,11 @@ class MetricsEndpoint:
             return HTTPStatus.METHOD_NOT_ALLOWED, b""
         path = request.target.split(b"?", 1)[0]
         if path == b"/metrics":
-            return HTTPStatus.OK, await render(self._registry)
+            try:
+                return HTTPStatus.OK, await render(self._registry)
+            except (OSError, ImportError) as error:
+                logger.warning("a scrape is refused: %s", error)
+                return HTTPStatus.SERVICE_UNAVAILABLE, b""
         if path == b"/health":
             return (HTTPStatus.OK, b"ok\n") if self._is_ready() else (HTTPStatus.SERVICE_UNAVAILABLE, b"")
         return HTTPStatus.NOT_FOUND, b""

@@ -71,6 +71,8 @@ GUARDS: Final[Mapping[ApiKey, Guard]] = {
     ApiKey.DESCRIBE_TRANSACTIONS: transactions.describe_transactions_guard,
     ApiKey.LIST_TRANSACTIONS: transactions.list_transactions_guard,
     ApiKey.ALLOCATE_PRODUCER_IDS: cluster.allocate_producer_ids_guard,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: open_to_all,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: open_to_all,
     ApiKey.WATCH_SESSION: cluster.watch_session_guard,
     ApiKey.REACH_BROKER: cluster.reach_broker_guard,
 }

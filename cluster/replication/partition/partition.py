@@ -190,6 +190,11 @@ class Partition:
         """Whether this broker leads and fewer replicas are in sync than ``min.insync.replicas`` asks for."""
         return self.leader_log is not None and len(self.isr.isr) < self._min_isr(self.leader_log)
 
+    @property
+    def is_at_min_isr(self) -> bool:
+        """Whether this broker leads and just as many replicas are in sync as ``min.insync.replicas`` asks for."""
+        return self.leader_log is not None and len(self.isr.isr) == self._min_isr(self.leader_log)
+
     # Roles
 
     def become_leader(self, state: "LeaderAndIsrPartitionState", log: "Log", now: MonotonicSeconds) -> bool:

@@ -286,6 +286,8 @@ CASES = [
         (f"Describe {ON_ID}", {"transaction_states.0.error_code": ID})]),
 ]  # fmt: skip
 BY_OWNERS_OR_IN_HANDLERS = {
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
     ApiKey.FETCH,
     ApiKey.METADATA,
     ApiKey.SASL_HANDSHAKE,

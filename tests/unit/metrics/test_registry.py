@@ -1,5 +1,6 @@
 """What is counted is what is shown."""
 
+import errno
 from contextlib import suppress
 from functools import partial
 
@@ -8,6 +9,7 @@ import trio
 import trio.testing
 from prometheus_client.parser import text_string_to_metric_families
 
+from cluster.metrics import exposition
 from cluster.metrics.catalogue import PROBES, BrokerMetrics
 from cluster.metrics.exposition import MetricsEndpoint, render
 from cluster.metrics.process_probes import add_process_probes
@@ -160,3 +162,44 @@ def answer_to(head: bytes, piece: int = 1 << 20, *, ready: bool = False) -> byte
             return b"".join([part async for part in ours])
 
     return trio.run(ask)
+
+
+def test_a_family_that_cannot_be_read_is_left_out():
+    registry = Registry()
+
+    def fail():
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    registry.probe("broken", "x", fail)
+    registry.probe("whole", "x", lambda: 1.0)
+    text = trio.run(render, registry).decode()
+    assert "whole 1.0" in text
+    assert "broken 1.0" not in text
+
+
+def test_a_scrape_without_a_descriptor_to_load_with_is_refused(monkeypatch):
+    async def fail(_):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async def main():
+        endpoint = MetricsEndpoint(Registry(), "127.0.0.1", 0)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(endpoint.serve)
+            stream = await trio.open_tcp_stream("127.0.0.1", endpoint.port)
+            await stream.send_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+            answer = b"".join([part async for part in stream])
+            assert answer.startswith(b"HTTP/1.1 503 ")
+            nursery.cancel_scope.cancel()
+
+    monkeypatch.setattr(exposition, "render", fail)
+    trio.run(main)
+
+
+def test_a_large_family_is_written_in_slices(monkeypatch):
+    registry = Registry()
+    registry.probe("many", "One help.", lambda: {(str(n),): float(n) for n in range(7)}, ("n",))
+    registry.probe("none", "x", dict, ("n",))
+    whole = trio.run(render, registry)
+    monkeypatch.setattr(exposition, "SAMPLES_PER_TURN", 3)
+    assert trio.run(render, registry) == whole
+    assert whole.count(b"# HELP many One help.") == 1

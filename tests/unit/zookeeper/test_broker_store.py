@@ -7,6 +7,7 @@ import trio
 import trio.testing
 
 from cluster.statemachines.leadership import PartitionAssignment, PartitionLeadership
+from cluster.zookeeper import reader
 from cluster.zookeeper.broker_store import BrokerStore
 from cluster.zookeeper.change_notifications import EXPIRY_MS
 from cluster.zookeeper.client import ANY_VERSION, BadVersionError, NodeExistsError, NoNodeError
@@ -329,5 +330,29 @@ def test_many_isr_changes_are_several_notifications() -> None:
         names = await zookeeper.children(IsrChangeZnode.PARENT)
         read = [IsrChangeZnode.decode((await zookeeper.get(IsrChangeZnode.path(name)))[0]) for name in names]
         assert frozenset().union(*read) == partitions
+
+    trio.run(main)
+
+
+def test_partition_states_are_read_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_STATES_PER_TURN", 2)
+
+    async def main() -> None:
+        zookeeper = FakeZooKeeper(FakeEnsemble())
+        zookeeper.connect()
+        await zookeeper.renew_session()
+        store = BrokerStore(zookeeper)
+        await store.create_persistent_paths()
+        partitions = [TopicPartition("t", number) for number in range(5)]
+        for partition in partitions[1:]:
+            leadership = PartitionLeadership(
+                BrokerId(partition.partition), LeaderEpoch(0), (), ControllerEpoch(1), ZkVersion(0)
+            )
+            await zookeeper.create(
+                PartitionStateZnode.path(partition), PartitionStateZnode.encode(leadership), make_parents=True
+            )
+        states = await store.read_partition_states(partitions)
+        assert {tp.partition: state.leader for tp, state in states.items()} == {1: 1, 2: 2, 3: 3, 4: 4}
+        assert await store.read_partition_states([]) == {}
 
     trio.run(main)
