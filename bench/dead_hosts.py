@@ -1,10 +1,11 @@
 """How long nothing is acknowledged when hosts die: brokers with their guardians, who would close their sessions.
 
-    python -m bench.dead_hosts [--rounds 10] [--victims leader,controller,both,process,paused] [--peer-timeout-ms 1000]
+    python -m bench.dead_hosts [--rounds 10] [--victims process,leader,controller,both,hung,paused]
 
 Three brokers, one partition with three replicas, an idempotent producer with acks=all that sends every few
 milliseconds. Measured is the longest pause between two acknowledgements, from before the kill until a second after the
-partition is led again. `process` kills the leader alone, whose guardian lives: what there is to come close to. `paused`
+partition is led again. `process` kills the leader alone, whose guardian lives: what there is to come close to. `hung`
+stops the leader's process, which its guardian then kills after `--hang-timeout-ms`. `paused`
 stops leader and guardian for a few seconds and lets them go on: their session must be the same afterwards.
 """
 
@@ -110,6 +111,7 @@ def measure(cluster: Cluster, producer: SteadyProducer, victims: str) -> tuple[f
     dying = {
         "leader": {leader},
         "process": {leader},
+        "hung": {leader},
         "paused": {leader},
         "controller": {controller},
         "both": {leader, controller} if leader != controller else {leader, (leader + 1) % 3},
@@ -131,6 +133,9 @@ def measure(cluster: Cluster, producer: SteadyProducer, victims: str) -> tuple[f
     # At the same moment, as one host or one `docker kill` would: the command takes its time to start.
     records = [cluster.broker(broker) for broker in dying]
     for record in records:
+        if victims == "hung":
+            os.kill(record["pid"], signal.SIGSTOP)
+            continue
         for pid in [record["pid"]] if victims == "process" else [record["guardian_pid"], record["pid"]]:
             os.kill(pid, signal.SIGKILL)
     cluster.wait(lambda view: view.leader(TOPIC, 0) not in (-1, *dying) and view.controller_id not in dying)
@@ -147,12 +152,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--victims", default="process,leader,controller,both,paused")
+    parser.add_argument("--victims", default="process,leader,controller,both,hung,paused")
     parser.add_argument("--peer-timeout-ms", type=int, default=1000)
+    parser.add_argument("--hang-timeout-ms", type=int, default=5000)
     arguments = parser.parse_args()
     settings = {
         "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
         "ottla.peer.timeout.ms": str(arguments.peer_timeout_ms),
+        "ottla.hang.timeout.ms": str(arguments.hang_timeout_ms),
         "auto.leader.rebalance.enable": "false",
     }
     with tempfile.TemporaryDirectory() as data:
