@@ -1,5 +1,7 @@
 """A connection that a simulated machine made: the client's side."""
 
+from typing import Final
+
 from simulation.tcp_connection import End
 
 
@@ -7,6 +9,8 @@ class SimulatedLink:
     """An implementation of `cluster.network.dialling.Link` over a simulated connection."""
 
     __slots__ = ("_end",)
+
+    usable_until: Final = None
 
     def __init__(self, end: End) -> None:
         self._end = end

@@ -7,7 +7,7 @@ rubbish in the very first run, not in the one with just the right load.
 import logging
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 import trio
@@ -19,6 +19,7 @@ from cluster.network.connection_quotas import ConnectionQuotas
 from cluster.network.endpoints import Endpoint
 from cluster.network.frame_reader import FrameReader
 from cluster.network.listener import ListenError
+from cluster.network.listener_security import ListenerSecurity
 from cluster.network.network_counters import NetworkCounters
 from cluster.network.open_connections import NetworkLimits, OpenConnections
 from cluster.network.response_slot import Answer, Part
@@ -159,6 +160,9 @@ class SimulatedConnection(Connection):
             self.close()
         return True
 
+    def _limit_frames(self, size_max: int) -> None:
+        self._frames.frame_size_max = size_max
+
     def _room_again(self) -> None:
         self._room.unpark()
 
@@ -194,7 +198,11 @@ class SimulatedListeners:
         limits: NetworkLimits | None = None,
         quotas: ConnectionQuotas | None = None,
         counters: NetworkCounters | None = None,
+        security: Mapping[str, ListenerSecurity] | None = None,
     ) -> None:
+        self._security = security or {}
+        if any(each.tls is not None for each in self._security.values()):
+            raise ValueError("a simulated network carries no TLS")
         self._host = host
         self._endpoints = tuple(endpoints)
         self._dispatch = dispatch
@@ -325,6 +333,11 @@ class SimulatedListeners:
                 self._pool,
             )
             self._open.join(connection)
+        security = self._security.get(endpoint.listener_name)
+        if security is not None:
+            frame_size_max, now = self._limits.frame_size_max, trio.current_time()
+            security.guard(connection, self._dispatch, frame_size_max, self.counters, now)
+            self._open.await_authentication(connection)
             nursery.start_soon(connection.run, name=f"connection of {connection.peer}")
 
 

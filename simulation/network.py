@@ -21,7 +21,7 @@ a run is the same whatever else is going on, as far as the order of trio's tasks
 import errno
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import trio
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from cluster.network.connection import Dispatch
     from cluster.network.connection_quotas import ConnectionQuotas
     from cluster.network.endpoints import Endpoint
+    from cluster.network.listener_security import ListenerSecurity
     from cluster.network.network_counters import NetworkCounters
     from cluster.network.open_connections import NetworkLimits
 
@@ -234,10 +235,19 @@ class SimulatedHost:
         limits: "NetworkLimits | None" = None,
         quotas: "ConnectionQuotas | None" = None,
         counters: "NetworkCounters | None" = None,
+        security: "Mapping[str, ListenerSecurity] | None" = None,
     ) -> SimulatedListeners:
         """Return what stands for `Listeners` on this machine; its arguments are those of `Listeners`."""
 
-        return SimulatedListeners(self, endpoints, dispatch, limits=limits, quotas=quotas, counters=counters)
+        return SimulatedListeners(
+            self,
+            endpoints,
+            dispatch,
+            limits=limits,
+            quotas=quotas,
+            counters=counters,
+            security=security,
+        )
 
     def take_port(self, port: int, listeners: SimulatedListeners) -> int:
         """Have connections to a port go to `listeners`; 0 takes a free one. Gives the port.

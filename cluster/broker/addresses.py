@@ -9,7 +9,6 @@ from cluster.network.address_limits import AddressLimitError, parse_address_limi
 from cluster.network.endpoints import (
     Endpoint,
     EndpointError,
-    SecurityProtocol,
     parse_advertised_listeners,
     parse_listeners,
     parse_protocol_map,
@@ -58,13 +57,6 @@ def addresses_of(config: "BrokerConfig") -> Addresses:
         "listener.security.protocol.map", config.listener_security_protocol_map, parse_protocol_map
     )
     bound = _read("listeners", config.listeners, lambda text: parse_listeners(text, protocols))
-    for endpoint in bound:
-        if endpoint.security_protocol is not SecurityProtocol.PLAINTEXT:
-            raise ConfigError(
-                "listeners",
-                config.listeners,
-                f"PLAINTEXT, not {endpoint.security_protocol.name}: it is not served",
-            )
     if "advertised.listeners" in config.originals:
         advertised = _read(
             "advertised.listeners",

@@ -7,6 +7,7 @@ import trio
 
 from cluster.broker.broker_clients import BrokerClients
 from cluster.broker.components import Components
+from cluster.broker.listener_security import broker_dial, listener_security
 from cluster.broker.process_limits import connection_descriptor_max
 from cluster.configuration.authorizer_settings import authorizer_settings
 from cluster.configuration.topic_config import check_topic_config
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from cluster.environment.ports import Environment, Session
     from cluster.metrics.catalogue import BrokerMetrics
     from cluster.network.connection_limits import ConnectionLimits
+    from cluster.security.scram_credentials import ScramCredentials
     from cluster.zookeeper.broker_store import BrokerStore
     from storage.store import LogStore
     from wire.types import TopicPartition, WallMs
@@ -59,6 +61,7 @@ def assemble(
     connection_limits: "ConnectionLimits",
     metrics: "BrokerMetrics",
     publisher: "StateChangePublisher",
+    scram: "ScramCredentials",
     nursery: trio.Nursery,
 ) -> Components:
     """Make the components of a broker; none of them runs or listens yet.
@@ -75,10 +78,11 @@ def assemble(
         connection_limits: How many connections there may be; its hosts have been looked up.
         metrics: What is counted.
         publisher: Publishes state changes.
+        scram: The SCRAM credentials of all users.
         nursery: Where requests run.
     """
     clock = environment.clock
-    clients = BrokerClients(config, addresses.inter_broker, environment.dial)
+    clients = BrokerClients(config, addresses.inter_broker, broker_dial(config, addresses, environment))
     metadata = MetadataCache()
     timer = Timer()
     topic_admin = TopicAdmin(store, config, check_topic_config, environment.random)
@@ -127,6 +131,7 @@ def assemble(
         ),
         zookeeper=zookeeper,
         store=store,
+        scram=scram,
         topic_admin=topic_admin,
         auto_creation=AutoCreation(config, topic_admin),
         producer_ids=producer_ids,
@@ -137,7 +142,11 @@ def assemble(
         tuple(each.listener_name for each in addresses.bound), addresses.inter_broker, nursery
     )
     listeners: Listeners = environment.make_listeners(
-        addresses.bound, Dispatcher(context, registry).dispatch, limits=_network_limits(config), quotas=quotas
+        addresses.bound,
+        Dispatcher(context, registry).dispatch,
+        limits=_network_limits(config),
+        quotas=quotas,
+        security=listener_security(config, addresses, context, clock),
     )
     handover = None
     if config.ottla_peer_timeout_ms > 0:

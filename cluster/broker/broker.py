@@ -37,8 +37,10 @@ from cluster.journal.writer import StateJournal
 from cluster.metrics.catalogue import BrokerMetrics
 from cluster.network.connection_limits import ConnectionLimits
 from cluster.network.management import ManagementServer
+from cluster.security.scram_credentials import ScramCredentials
 from cluster.zookeeper.broker_store import BrokerStore
 from cluster.zookeeper.config_changes import ConfigChanges
+from cluster.zookeeper.znodes import DEFAULT_ENTITY, USERS, desanitize
 from storage.loading import LoadProgress
 from storage.meta_properties import read_meta_properties
 from storage.store import LogStore
@@ -46,6 +48,8 @@ from wire.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from wire.types import BrokerId
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cluster.broker.addresses import Addresses
     from cluster.configuration.broker_config import BrokerConfig
     from cluster.zookeeper.guardian import GuardianLink
@@ -107,6 +111,8 @@ class Broker:
         self._live = LiveConfiguration(
             config, self._store, ConfigChanges(self._zookeeper, environment.clock.wall_ms)
         )
+        self._scram = ScramCredentials()
+        self._live.follow_entities(USERS, self._users_changed)
         self._registration: Registration | None = None
         self._logs: LogStore | None = None
         self._components: Components | None = None
@@ -199,6 +205,7 @@ class Broker:
             connection_limits=limits,
             metrics=self.metrics,
             publisher=StateChangePublisher(self.changes),
+            scram=self._scram,
             nursery=service,
         )
         add_gauges(self.metrics, components)
@@ -242,6 +249,19 @@ class Broker:
             service.start_soon(components.context.session_watch.run, name="session watch")
             service.start_soon(components.handover.run, name="session handover")
         service.start_soon(self._follow_configuration, registration, name="configuration changes")
+
+    def _users_changed(self, configs: "Mapping[str, Mapping[str, str]]", complete: bool) -> None:
+        """Take over credentials that were written to ZooKeeper."""
+        users = {
+            desanitize(path): config
+            for path, config in configs.items()
+            if "/" not in path and path != DEFAULT_ENTITY
+        }
+        if complete:
+            self._scram.replace_all(users)
+        else:
+            for user, config in users.items():
+                self._scram.replace(user, config)
 
     async def _open_logs(self, cluster_id: str, configs: "dict[str, LogConfig]") -> LogStore:
         """Lock, recover and check the log directories."""

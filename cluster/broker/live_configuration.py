@@ -1,8 +1,8 @@
 """Configuration that changes while the broker runs: read from ZooKeeper at start, and followed from then on."""
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import trio
 
@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 _SLICE: Final = 64
 """Topics whose settings are read between two turns of the loop."""
+EntityFollower: TypeAlias = Callable[[Mapping[str, Mapping[str, str]], bool], None]
+"""Takes configurations by the entity's path, and whether they are all of the type."""
 
 _OF_TOPICS: Final = frozenset(name for default in TOPIC_DEFAULTS.values() for name in synonyms_of(default))
 """The broker settings that topics without settings of their own go by."""
@@ -52,6 +54,20 @@ class LiveConfiguration:
         self._store = store
         self._changes = changes
         self._logs: LogStore | None = None
+        self._followers: dict[str, list[EntityFollower]] = {}
+
+    def follow_entities(self, entity_type: str, follower: EntityFollower) -> None:
+        """Tell a follower the configuration of each entity of a type, at `load`, after each change of it.
+
+        It is told again whenever `follow` begins: a broker that was away for long may have missed changes.
+
+        Args:
+            entity_type: ``users``, ``clients`` or ``ips``.
+            follower: Called with the configurations by path below the type (`<user>`, or
+                `<user>/clients/<client>`; sanitized), and whether these are all there are. A path without a
+                configuration has an empty one.
+        """
+        self._followers.setdefault(entity_type, []).append(follower)
 
     async def load(self) -> dict[str, LogConfig]:
         """Read everything; `follow` applies later changes.
@@ -61,6 +77,7 @@ class LiveConfiguration:
         """
         await self._changes.mark_read()
         await self._apply_broker()
+        await self._load_entities()
         return await self._log_configs(await self._store.read_config_names(TOPICS))
 
     def attach(self, logs: "LogStore") -> None:
@@ -70,6 +87,7 @@ class LiveConfiguration:
     async def follow(self) -> None:
         """Take over changes until cancelled, or until the session expires: then call it again."""
         try:
+            await self._load_entities()
             await self._changes.follow(self._changed)
         except SessionExpiredError:
             logger.info("changes of configuration are followed again when the session is renewed")
@@ -80,10 +98,22 @@ class LiveConfiguration:
         try:
             if entity_type == TOPICS:
                 await self._apply_topic(name)
+            elif entity_type in self._followers:
+                config, _ = await self._store.read_config(entity_type, name)
+                for follower in self._followers[entity_type]:
+                    follower({name: config}, False)
             elif entity_type == BROKERS and name in (DEFAULT_ENTITY, str(self._config.broker_id)):
                 await self._apply_broker()
         except MalformedZnodeError as error:
             logger.warning("the configuration of %s is left as it was: %s", entity_path, error)
+
+    async def _load_entities(self) -> None:
+        """Read the configurations of every entity that somebody follows."""
+        for entity_type, followers in self._followers.items():
+            names = await self._store.read_config_paths(entity_type)
+            configs = await self._store.read_configs(entity_type, names)
+            for follower in followers:
+                follower(configs, True)
 
     async def _apply_topic(self, topic: str) -> None:
         config = (await self._log_configs([topic]))[topic]

@@ -109,6 +109,23 @@ class BrokerConfig(ServedValues):
             raise TypeError(f"{name} is no number")
         return value
 
+    def of_listener(self, listener: str, name: str) -> Value:
+        """Return the present value of a setting that a listener may have of its own, else the broker's."""
+        return self._values.get(own_setting(listener, name), self._values[name])
+
+    def own_of_listener(self, listener: str, name: str) -> Value:
+        """Return what a listener has of a setting for itself; None where it has nothing of its own."""
+        return self._values.get(own_setting(listener, name))
+
+    def of_mechanism(self, listener: str, mechanism: str, name: str) -> Value:
+        """Return what a listener has of a setting for one SASL mechanism; else the listener's, else the broker's."""
+        own = own_setting(listener, f"{mechanism.lower()}.{name}")
+        return self._values[own] if own in self._values else self.of_listener(listener, name)
+
+    def own_of_mechanism(self, listener: str, mechanism: str, name: str) -> Value:
+        """Return what a listener has of a setting for one SASL mechanism; None where it has nothing of its own."""
+        return self._values.get(own_setting(listener, f"{mechanism.lower()}.{name}"))
+
     def log_config_defaults(self) -> LogConfig:
         """Return what a topic without settings of its own gets, from the present values."""
         return LogConfig.from_strings(
@@ -334,6 +351,12 @@ def _check_together(config: BrokerConfig) -> None:
             or "security.inter.broker.protocol" not in config.originals,
             "inter.broker.listener.name",
             "no value where security.inter.broker.protocol has one",
+        ),
+        (
+            config.connections_max_idle_ms < 0
+            or config.connection_failed_authentication_delay_ms < config.connections_max_idle_ms,
+            "connection.failed.authentication.delay.ms",
+            "less than connections.max.idle.ms",
         ),
         (
             _is_spoken(config.inter_broker_protocol_version),

@@ -21,6 +21,28 @@ class ServedValues:
     socket_connection_setup_timeout_ms: int
     connections_max_idle_ms: int
     request_timeout_ms: int
+    connection_failed_authentication_delay_ms: int
+    connections_max_reauth_ms: int
+    sasl_enabled_mechanisms: tuple[str, ...]
+    sasl_jaas_config: str | None
+    sasl_mechanism_inter_broker_protocol: str
+    sasl_server_max_receive_size: int
+    sasl_server_callback_handler_class: str | None
+    ssl_cipher_suites: tuple[str, ...]
+    ssl_client_auth: str
+    ssl_enabled_protocols: tuple[str, ...]
+    ssl_endpoint_identification_algorithm: str
+    ssl_key_password: str | None
+    ssl_keystore_certificate_chain: str | None
+    ssl_keystore_key: str | None
+    ssl_keystore_location: str | None
+    ssl_keystore_password: str | None
+    ssl_keystore_type: str
+    ssl_principal_mapping_rules: str
+    ssl_truststore_certificates: str | None
+    ssl_truststore_location: str | None
+    ssl_truststore_password: str | None
+    ssl_truststore_type: str
     max_connections: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: str

@@ -15,7 +15,7 @@ from wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersio
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
-    from cluster.handlers.context import ServedApi
+    from cluster.handlers.context import ServedApi, ServedApis
     from cluster.handlers.registry import Registry
 
 _SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -29,34 +29,44 @@ def register(registry: "Registry") -> None:
 def begin(call: "ApiCall") -> None:
     """Answer with every served API; note the client's software where it tells it."""
     request: ApiVersionsRequest = call.request
-    if call.version >= 3 and not (
+    has_own = call.broker.session_watch is not None
+    response = answer(call.broker.served, has_own, request, call.version)
+    if response.error_code == Error.NONE:
+        connection = call.slot.connection
+        connection.client_software_name = request.client_software_name
+        connection.client_software_version = request.client_software_version
+    call.respond(response)
+
+
+def answer(
+    served: "ServedApis", has_own: bool, request: ApiVersionsRequest | None, version: int
+) -> ApiVersionsResponse:
+    """Return the answer to a request, before and after authentication alike.
+
+    Args:
+        served: What is served.
+        has_own: Whether brokers of our own kind are shown the APIs that only they know.
+        request: The request; None where its version is not served.
+        version: Its version.
+    """
+    if request is None:
+        return unsupported_version_response(served)
+    if version >= 3 and not (
         _SOFTWARE_NAME.fullmatch(request.client_software_name)
         and _SOFTWARE_NAME.fullmatch(request.client_software_version)
     ):
-        call.respond(ApiVersionsResponse(error_code=Error.INVALID_REQUEST))
-        return
-    connection = call.slot.connection
-    connection.client_software_name = request.client_software_name
-    connection.client_software_version = request.client_software_version
-    to_our_own = call.version >= 3 and request.client_software_name == SOFTWARE_NAME
-    call.respond(
-        ApiVersionsResponse(
-            api_keys=[
-                _versions(route)
-                for route in call.broker.served
-                if route.key < FIRST_OWN_KEY or (to_our_own and call.broker.session_watch is not None)
-            ],
-            finalized_features_epoch=0 if call.version >= 3 else -1,
-        )
-    )
-
-
-def unsupported_version_response(registry: "Registry") -> ApiVersionsResponse:
-    """Return the answer to a version that is not served; it is sent in version 0."""
-    route = registry.route(ApiKey.API_VERSIONS)
+        return ApiVersionsResponse(error_code=Error.INVALID_REQUEST)
+    to_our_own = has_own and version >= 3 and request.client_software_name == SOFTWARE_NAME
     return ApiVersionsResponse(
-        error_code=Error.UNSUPPORTED_VERSION, api_keys=[] if route is None else [_versions(route)]
+        api_keys=[_versions(route) for route in served if route.key < FIRST_OWN_KEY or to_our_own],
+        finalized_features_epoch=0 if version >= 3 else -1,
     )
+
+
+def unsupported_version_response(served: "ServedApis") -> ApiVersionsResponse:
+    """Return the answer to a version that is not served; it is sent in version 0."""
+    own = [_versions(route) for route in served if route.key == ApiKey.API_VERSIONS]
+    return ApiVersionsResponse(error_code=Error.UNSUPPORTED_VERSION, api_keys=own)
 
 
 def _versions(route: "ServedApi") -> ApiVersion:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cluster.replication.metadata_cache import MetadataCache
     from cluster.replication.replicas import Replicas
     from cluster.security.authorizer import Authorizer
+    from cluster.security.scram_credentials import ScramCredentials
     from cluster.zookeeper.broker_store import BrokerStore
     from cluster.zookeeper.client import ZooKeeper
     from cluster.zookeeper.stored_acls import StoredAcls
@@ -75,6 +76,7 @@ class BrokerContext:
         transactions: The transactions that this broker coordinates, or has a part in.
         zookeeper: The raw session, for writes that have no typed store.
         store: Typed reads and writes that any broker does.
+        scram: The SCRAM credentials of all users, as ZooKeeper has them.
         topic_admin: Creates, extends and deletes topics.
         auto_creation: Creates topics that clients ask for.
         producer_ids: Hands out producer ids.
@@ -100,6 +102,7 @@ class BrokerContext:
     transactions: "Transactions"
     zookeeper: "ZooKeeper"
     store: "BrokerStore"
+    scram: "ScramCredentials"
     topic_admin: "TopicAdmin"
     auto_creation: "AutoCreation"
     producer_ids: "ProducerIds"

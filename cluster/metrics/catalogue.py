@@ -123,6 +123,36 @@ PROBES: Final[dict[str, tuple[Kind, Labels, str]]] = {
         (),
         "Connections closed for being idle or slow.",
     ),
+    "kafka_network_socketserver_successfulauthentications": (
+        Kind.COUNTER,
+        (),
+        "Connections that authenticated.",
+    ),
+    "kafka_network_socketserver_successfulauthenticationsnoreauth": (
+        Kind.COUNTER,
+        (),
+        "Of these, by clients that cannot authenticate again.",
+    ),
+    "kafka_network_socketserver_failedauthentications": (
+        Kind.COUNTER,
+        (),
+        "Connections that failed to authenticate.",
+    ),
+    "kafka_network_socketserver_successfulreauthentications": (
+        Kind.COUNTER,
+        (),
+        "Sessions prolonged by authenticating again.",
+    ),
+    "kafka_network_socketserver_failedreauthentications": (
+        Kind.COUNTER,
+        (),
+        "Sessions that could not be prolonged.",
+    ),
+    "kafka_network_socketserver_expiredconnectionskilled": (
+        Kind.COUNTER,
+        (),
+        "Connections closed at the end of their session.",
+    ),
     "kafka_network_socketserver_receivedbytes": (Kind.COUNTER, (), "Bytes received."),
     "kafka_network_socketserver_sentbytes": (Kind.COUNTER, (), "Bytes sent."),
     "kafka_network_requestchannel_inflightbytes": (

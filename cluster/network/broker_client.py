@@ -123,6 +123,13 @@ class BrokerClient:
         answered = False
         try:
             link = self._link
+            if (
+                link is not None
+                and link.usable_until is not None
+                and trio.current_time() >= link.usable_until
+            ):
+                self.close()  # its session ends soon: a new connection authenticates anew
+                link = None
             if link is None:
                 link = self._link = await self._connect()
             self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF

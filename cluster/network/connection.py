@@ -57,6 +57,9 @@ class Connection(ABC):
         client_software_name: From the client's ApiVersions; empty before.
         client_software_version: Likewise.
         closed: Whether the connection has gone; answers to it go nowhere.
+        lingers: Whether the last answer is to be seen out, rather than closed behind.
+        unauthenticated_since: When a connection joined that has yet to pass TLS or SASL; None for the others.
+        on_authenticated: Called once the peer has proved its identity.
         in_flight_bytes: What counts against the bounds now.
         frames_begun: Requests begun so far.
         received_bytes: Bytes received so far.
@@ -80,10 +83,12 @@ class Connection(ABC):
         "idle_since",
         "in_flight_bytes",
         "in_flight_bytes_max",
+        "lingers",
         "listener_name",
         "noted_frames",
         "noted_received",
         "noted_sent",
+        "on_authenticated",
         "peer",
         "peer_host",
         "peer_port",
@@ -92,6 +97,7 @@ class Connection(ABC):
         "received_bytes",
         "security_protocol",
         "subject",
+        "unauthenticated_since",
         "waits_for_room",
     )
 
@@ -114,11 +120,14 @@ class Connection(ABC):
         self.security_protocol = security_protocol
         self.principal = ANONYMOUS
         self.subject: Subject | None = None
+        self.unauthenticated_since: float | None = None
+        self.on_authenticated: Callable[[], object] | None = None
         self.client_software_name = ""
         self.client_software_version = ""
         self.closed = False
         self.corked = False
         self.reads_no_more = False
+        self.lingers = False
         self.in_flight_bytes = 0
         self.in_flight_bytes_max = in_flight_bytes_max
         self.waits_for_room = False
@@ -178,6 +187,47 @@ class Connection(ABC):
     def _room_again(self) -> None:
         """Go on reading: there is room in flight again, or the row ends."""
 
+    @abstractmethod
+    def _limit_frames(self, size_max: int) -> None:
+        """Take frames of up to `size_max` bytes from now on."""
+
+    # Authentication.
+
+    def await_authentication(self, dispatch: Dispatch, frame_size_max: int, now: float) -> None:
+        """Send frames to an authenticator until it calls `authenticated`.
+
+        Args:
+            dispatch: The authenticator.
+            frame_size_max: The largest frame that it takes.
+            now: Monotonic seconds.
+        """
+        self._dispatch = dispatch
+        self._limit_frames(frame_size_max)
+        self.unauthenticated_since = now
+
+    def authenticated(self, frame_size_max: int | None = None) -> None:
+        """Take note that the peer has proved its identity, and take requests of up to `frame_size_max` bytes."""
+        self.unauthenticated_since = None
+        if frame_size_max is not None:
+            self._limit_frames(frame_size_max)
+        if self.on_authenticated is not None:
+            self.on_authenticated()
+
+    def dispatch_by(self, dispatch: Dispatch) -> None:
+        """Have `dispatch` begin the requests from the next frame on."""
+        self._dispatch = dispatch
+
+    def refuse(self, slot: ResponseSlot, answer: Answer | None, delay_s: float) -> None:  # noqa: ARG002
+        """Close the connection of a peer that failed to authenticate, after a last answer.
+
+        Nothing is read meanwhile. A transport with a clock holds answer and close back for `delay_s`.
+        """
+        self.reads_no_more = True
+        if answer is None:
+            slot.close()
+        else:
+            slot.complete(answer)
+
     # Requests, and the row of answers.
 
     def _begin_requests(self, next_frame: Callable[[], memoryview | None]) -> bool:
@@ -189,7 +239,6 @@ class Connection(ABC):
         Returns:
             False where there is no room: `_room_again` will be called, and this is to be called again then.
         """
-        dispatch = self._dispatch
         begun = 0
         self.corked = True
         try:
@@ -204,7 +253,7 @@ class Connection(ABC):
                 if frame is None:
                     break
                 begun += 1
-                dispatch(frame, self.admit(len(frame)))
+                self._dispatch(frame, self.admit(len(frame)))
                 if begun % CORKED_REQUESTS == 0:
                     self.release()
         except RemoteProtocolError as error:
@@ -290,7 +339,7 @@ class Connection(ABC):
         self._budget.release(cost)
         if self.waits_for_room:
             self._look_for_room()
-        if self.reads_no_more and not self._slots and not self._unsent_cost:
+        if self.reads_no_more and not self._slots and not self._unsent_cost and not self.lingers:
             self.close()
 
     # Back-pressure.

@@ -3,13 +3,18 @@
 import os
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import trio
 
 
 class Link(Protocol):
     """A connection that was made, used by one task at a time."""
+
+    @property
+    def usable_until(self) -> float | None:
+        """When it is to be replaced, in seconds of the loop's clock; None for never."""
+        ...
 
     async def send(self, data: bytes | bytearray | memoryview) -> None:
         """Send all of `data`.
@@ -48,6 +53,8 @@ class SocketLink:
     """
 
     __slots__ = ("_socket",)
+
+    usable_until: Final = None
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock

@@ -8,7 +8,7 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import trio
@@ -18,6 +18,7 @@ from cluster.network.buffer_pool import BufferPool
 from cluster.network.connection import Connection, Dispatch
 from cluster.network.connection_quotas import ConnectionQuotas
 from cluster.network.endpoints import Endpoint
+from cluster.network.listener_security import ListenerSecurity
 from cluster.network.network_counters import NetworkCounters
 from cluster.network.open_connections import NetworkLimits, OpenConnections
 from cluster.network.socket_connection import SocketConnection
@@ -54,6 +55,7 @@ class Listeners:
         limits: The bounds.
         quotas: How many connections are taken; unlimited if None.
         counters: Where traffic is counted.
+        security: What peers have to pass, by listener name, on listeners that are not PLAINTEXT.
 
     Attributes:
         counters: The totals.
@@ -68,7 +70,9 @@ class Listeners:
         limits: NetworkLimits | None = None,
         quotas: ConnectionQuotas | None = None,
         counters: NetworkCounters | None = None,
+        security: Mapping[str, ListenerSecurity] | None = None,
     ) -> None:
+        self._security = security or {}
         self._endpoints = tuple(endpoints)
         self._dispatch = dispatch
         self._limits = NetworkLimits() if limits is None else limits
@@ -246,6 +250,7 @@ class Listeners:
             sock.close()
             return
         limits = self._limits
+        security = self._security.get(name)
         connection = SocketConnection(
             sock,
             host,
@@ -258,8 +263,14 @@ class Listeners:
             budget=self._open.budget,
             counters=self.counters,
             in_flight_bytes_max=limits.in_flight_bytes_max,
+            guard=security,
         )
         self._open.join(connection)
+        if security is not None:
+            security.guard(
+                connection, self._dispatch, limits.frame_size_max, self.counters, trio.current_time()
+            )
+            self._open.await_authentication(connection)
         try:
             _configure(sock, limits.send_buffer)
         except OSError as error:

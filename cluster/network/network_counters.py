@@ -11,9 +11,28 @@ class NetworkCounters:
         accepted: Connections accepted.
         rejected: Connections closed at once, over a limit.
         cut_off: Connections closed for idleness or for being slow.
+        authenticated: Connections that passed SASL, or TLS on a listener without SASL.
+        authenticated_without_end: Of these, by clients that know nothing of the end of a session.
+        authentication_failed: Connections refused by TLS or SASL.
+        reauthenticated: Sessions that were prolonged.
+        reauthentication_failed: Sessions that could not be.
+        expired_sessions: Connections closed because their session had ended.
     """
 
-    __slots__ = ("accepted", "cut_off", "received_bytes", "rejected", "requests", "sent_bytes")
+    __slots__ = (
+        "accepted",
+        "authenticated",
+        "authenticated_without_end",
+        "authentication_failed",
+        "cut_off",
+        "expired_sessions",
+        "reauthenticated",
+        "reauthentication_failed",
+        "received_bytes",
+        "rejected",
+        "requests",
+        "sent_bytes",
+    )
 
     def __init__(self) -> None:
         self.received_bytes = 0
@@ -22,3 +41,9 @@ class NetworkCounters:
         self.accepted = 0
         self.rejected = 0
         self.cut_off = 0
+        self.authenticated = 0
+        self.authenticated_without_end = 0
+        self.authentication_failed = 0
+        self.reauthenticated = 0
+        self.reauthentication_failed = 0
+        self.expired_sessions = 0

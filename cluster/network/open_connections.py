@@ -6,6 +6,7 @@ What is here is the same for connections over TCP and over a simulated network; 
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import trio
 
@@ -32,6 +33,8 @@ class NetworkLimits:
         slow_rate_min: Bytes a second below which such a peer is cut off.
         descriptor_max: Connections whose descriptor is not below this are not taken: files need some, too.
         unread_s: How long a peer may take nothing of an answer.
+        authentication_s: How long TLS and SASL may take together.
+        unauthenticated_max: How many connections may be authenticating at a time; over it the oldest one goes.
         send_buffer: ``socket.send.buffer.bytes``; None leaves the kernel's own sizing, which is best.
         receive_buffer: ``socket.receive.buffer.bytes``; likewise.
         backlog: ``socket.listen.backlog.size``.
@@ -45,6 +48,8 @@ class NetworkLimits:
     slow_rate_min: int = 1024
     unread_s: float = 60.0
     descriptor_max: int = 1 << 31
+    authentication_s: float = 30.0
+    unauthenticated_max: int = 4096
     send_buffer: int | None = None
     receive_buffer: int | None = None
     backlog: int = 1024
@@ -62,7 +67,15 @@ class OpenConnections:
         budget: Bytes in flight over all of them.
     """
 
-    __slots__ = ("_connections", "_counters", "_last_left", "_limits", "_quotas", "budget")
+    __slots__ = (
+        "_connections",
+        "_counters",
+        "_last_left",
+        "_limits",
+        "_quotas",
+        "_unauthenticated",
+        "budget",
+    )
 
     def __init__(self, limits: NetworkLimits, quotas: ConnectionQuotas, counters: NetworkCounters) -> None:
         self._limits = limits
@@ -70,6 +83,7 @@ class OpenConnections:
         self._counters = counters
         self.budget = ByteBudget(limits.broker_in_flight_bytes_max)
         self._connections: dict[Connection, None] = {}
+        self._unauthenticated: dict[Connection, None] = {}
         self._last_left = trio.Event()
 
     def __iter__(self) -> Iterator[Connection]:
@@ -96,6 +110,15 @@ class OpenConnections:
         connection.call_on_close(lambda: self._leave(connection))
         if self._quotas.is_over_total(connection.listener_name):
             self._make_room()
+
+    def await_authentication(self, connection: Connection) -> None:
+        """Bound the connections that have yet to authenticate: over the limit the oldest of them goes."""
+        waiting = self._unauthenticated
+        waiting[connection] = None
+        connection.on_authenticated = lambda: waiting.pop(connection, None)
+        if len(waiting) > self._limits.unauthenticated_max:
+            self._counters.cut_off += 1
+            next(iter(waiting)).cut_off("too many connections are authenticating, and it is the oldest")
 
     def has_slot(self, listener_name: str) -> bool:
         """Whether a listener may take one more connection now."""
@@ -143,6 +166,7 @@ class OpenConnections:
             slow_frame_s=limits.slow_frame_s,
             slow_rate_min=limits.slow_rate_min,
             unread_s=limits.unread_s,
+            authentication_s=limits.authentication_s,
         )
         while True:
             await trio.sleep(watch.interval_s)
@@ -162,12 +186,22 @@ class OpenConnections:
         metrics.probe(prefix + "connectionsaccepted", lambda: counters.accepted)
         metrics.probe(prefix + "connectionsrejected", lambda: counters.rejected)
         metrics.probe(prefix + "connectionscutoff", lambda: counters.cut_off)
+        for name, attribute in (
+            ("successfulauthentications", "authenticated"),
+            ("successfulauthenticationsnoreauth", "authenticated_without_end"),
+            ("failedauthentications", "authentication_failed"),
+            ("successfulreauthentications", "reauthenticated"),
+            ("failedreauthentications", "reauthentication_failed"),
+            ("expiredconnectionskilled", "expired_sessions"),
+        ):
+            metrics.probe(prefix + name, partial(getattr, counters, attribute))
         metrics.probe(prefix + "receivedbytes", lambda: counters.received_bytes)
         metrics.probe(prefix + "sentbytes", lambda: counters.sent_bytes)
         metrics.probe("kafka_network_requestchannel_inflightbytes", lambda: self.budget.used)
 
     def _leave(self, connection: Connection) -> None:
         del self._connections[connection]
+        self._unauthenticated.pop(connection, None)
         self._quotas.give_back(connection.listener_name, connection.peer_host)
         if not self._connections:
             self._last_left.set()

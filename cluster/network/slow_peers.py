@@ -22,6 +22,8 @@ class Watched(Protocol):
     frame_since: float
     frame_from: int
 
+    unauthenticated_since: float | None
+
     @property
     def received_bytes(self) -> int: ...
     @property
@@ -47,18 +49,33 @@ class SlowPeers:
         slow_frame_s: So long a request may take to arrive before its rate is looked at.
         slow_rate_min: The rate, in bytes a second, that a request must keep then.
         unread_s: So long a peer may take nothing of what it asked for.
+        authentication_s: So long a peer may take to pass TLS and SASL.
     """
 
-    __slots__ = ("_idle_close_s", "_slow_frame_s", "_slow_rate_min", "_unread_s", "interval_s")
+    __slots__ = (
+        "_authentication_s",
+        "_idle_close_s",
+        "_slow_frame_s",
+        "_slow_rate_min",
+        "_unread_s",
+        "interval_s",
+    )
 
     def __init__(
-        self, *, idle_close_s: float, slow_frame_s: float, slow_rate_min: int, unread_s: float
+        self,
+        *,
+        idle_close_s: float,
+        slow_frame_s: float,
+        slow_rate_min: int,
+        unread_s: float,
+        authentication_s: float = 30.0,
     ) -> None:
+        self._authentication_s = authentication_s
         self._idle_close_s = idle_close_s if idle_close_s > 0 else math.inf
         self._slow_frame_s = slow_frame_s
         self._slow_rate_min = slow_rate_min
         self._unread_s = unread_s
-        shortest = min(self._idle_close_s, slow_frame_s, unread_s)
+        shortest = min(self._idle_close_s, slow_frame_s, unread_s, authentication_s)
         self.interval_s = min(INTERVAL_MAX_S, shortest / LOOKS_PER_LIMIT)
 
     def judge(self, connection: Watched, now: float) -> str | None:
@@ -75,6 +92,9 @@ class SlowPeers:
         if moved_in or moved_out:
             connection.idle_since = now
         idle_s = now - connection.idle_since
+        since = connection.unauthenticated_since
+        if since is not None and now - since >= self._authentication_s:
+            return f"it has not authenticated within {now - since:.0f} s"
         if connection.is_sending:
             if idle_s >= self._unread_s:
                 return f"it took nothing of its answers for {idle_s:.0f} s"

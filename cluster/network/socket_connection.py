@@ -9,8 +9,11 @@ The socket is a raw one on trio's readiness. trio's own streams would set TCP_NO
 than nine tenths of the rate.
 """
 
+import contextlib
 import logging
 import socket
+import ssl
+from typing import Final
 
 import trio
 
@@ -19,11 +22,21 @@ from cluster.network.byte_budget import ByteBudget
 from cluster.network.connection import IN_FLIGHT_BYTES_MAX, Connection, Dispatch
 from cluster.network.endpoints import SecurityProtocol
 from cluster.network.frame_reader import FrameReader
+from cluster.network.listener_security import ListenerSecurity
 from cluster.network.network_counters import NetworkCounters
-from cluster.network.response_slot import Answer
+from cluster.network.response_slot import Answer, ResponseSlot
+from cluster.network.tls_listener import UnnamedPeerError
+from cluster.network.tls_transmission import TlsTransmission
 from cluster.network.transmission import Progress, ShortFileError, Transmission, read_from_disk
+from security.tls_session import TlsSession, failure_text
 
 logger = logging.getLogger(__name__)
+
+LINGER_S: Final = 1.0
+"""How long a refused peer may take to read the answer before the connection is closed."""
+DISCARD_BYTES: Final = 64 * 1024
+CONTROL_BYTES_MAX: Final = 64 * 1024
+"""How much of TLS's own messages may wait for a peer that does not read: answers to key updates, alerts."""
 
 
 class SocketConnection(Connection):
@@ -41,14 +54,17 @@ class SocketConnection(Connection):
         budget: The broker's bytes in flight.
         counters: Where bytes and requests are counted.
         in_flight_bytes_max: The bound of this connection.
+        guard: What the peer has to pass; None on a PLAINTEXT listener.
     """
 
     __slots__ = (
         "_frames",
+        "_guard",
         "_nursery",
         "_pool",
         "_room",
         "_socket",
+        "_tls",
         "_transmission",
         "_writer",
         "_writes",
@@ -68,6 +84,7 @@ class SocketConnection(Connection):
         budget: ByteBudget | None = None,
         counters: NetworkCounters | None = None,
         in_flight_bytes_max: int = IN_FLIGHT_BYTES_MAX,
+        guard: ListenerSecurity | None = None,
     ) -> None:
         super().__init__(
             peer_host,
@@ -82,7 +99,12 @@ class SocketConnection(Connection):
         self._socket = sock
         self._pool = pool
         self._frames = FrameReader(pool, frame_size_max)
-        self._transmission = Transmission(sock, pool)
+        self._guard = guard
+        self._tls = None if guard is None or guard.tls is None else guard.tls.session()
+        if self._tls is None:
+            self._transmission = Transmission(sock, pool)
+        else:
+            self._transmission = TlsTransmission(sock, pool, self._tls)
         self._nursery: trio.Nursery | None = None
         self._writer = trio.lowlevel.ParkingLot()
         self._writes = False
@@ -120,6 +142,9 @@ class SocketConnection(Connection):
 
     async def _read(self) -> None:
         sock = self._socket
+        if self._tls is not None and not await self._shake_hands(self._tls):
+            return
+        receive = self._receive if self._tls is None else self._receive_tls
         wait_readable = trio.lowlevel.wait_readable
         while not self.closed:
             if self.reads_no_more:
@@ -131,13 +156,15 @@ class SocketConnection(Connection):
                 return  # closed under our hands; a closed socket's descriptor is -1
             if self.closed or self.reads_no_more:
                 continue
-            if not self._receive():
+            if not receive():
                 return
             while self.waits_for_room:
                 await self._room.park()
                 if self.closed:
                     return
                 self._begin_received()
+                if self._tls is not None and not self._decrypt(self._tls):
+                    return
 
     def _receive(self) -> bool:
         """Receive once and begin what has come; False if the peer has left."""
@@ -157,6 +184,107 @@ class SocketConnection(Connection):
         frames.received(count)
         self._begin_received()
         return not self.closed
+
+    async def _shake_hands(self, tls: TlsSession) -> bool:
+        """Let the peer pass TLS, and learn who it is; False if the connection is to be closed."""
+        guard = self._guard
+        assert guard is not None
+        assert guard.tls is not None
+        scratch = guard.tls.scratch
+        try:
+            while True:
+                await trio.lowlevel.wait_readable(self._socket)
+                count = self._receive_into(scratch)
+                if count is None:
+                    continue
+                if count == 0:
+                    guard.failed_handshake(
+                        self, "the peer ended the connection during the handshake", self._counters
+                    )
+                    return False
+                tls.feed(scratch[:count])
+                async with guard.tls.turns:
+                    is_complete = tls.handshake()
+                    # The turn is held until the loop has come round: other tasks run between the handshakes.
+                    await trio.lowlevel.checkpoint()
+                self._flush()
+                if self.closed:
+                    return False
+                if is_complete:
+                    guard.passed_tls(self, tls, self._counters)
+                    return self._decrypt(tls)
+        except (trio.ClosedResourceError, ValueError):
+            return False
+        except (ssl.SSLError, UnnamedPeerError) as error:
+            text = failure_text(error) if isinstance(error, ssl.SSLError) else str(error)
+            guard.failed_handshake(self, text, self._counters)
+            self._flush()
+            await self._see_out()
+            return False
+
+    def _receive_into(self, space: memoryview) -> int | None:
+        """Receive once; None if nothing has come, 0 if the peer has left."""
+        try:
+            count = self._socket.recv_into(space)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            logger.debug("%s is gone: %s", self.peer, error)
+            return 0
+        self.received_bytes += count
+        self._counters.received_bytes += count
+        return count
+
+    def _receive_tls(self) -> bool:
+        """Receive once, decrypt and begin what has come; False if the peer has left."""
+        tls, guard = self._tls, self._guard
+        assert tls is not None
+        assert guard is not None
+        assert guard.tls is not None
+        scratch = guard.tls.scratch
+        count = self._receive_into(scratch)
+        if count is None:
+            return True
+        if count == 0:
+            return False
+        tls.feed(scratch[:count])
+        return self._decrypt(tls)
+
+    def _decrypt(self, tls: TlsSession) -> bool:
+        """Begin every whole request that TLS holds, as long as there is room in flight; False at the end."""
+        frames = self._frames
+        try:
+            while not (self.closed or self.reads_no_more or self.waits_for_room):
+                count = tls.read_into(frames.space())
+                if count is None:
+                    frames.settle()
+                    break
+                if count == 0:
+                    return False
+                frames.received(count)
+                self._begin_received()
+        except ssl.SSLError as error:
+            if not self.closed:
+                self.cut_off(failure_text(error))
+            return False
+        if tls.outgoing_size:
+            if tls.outgoing_size > CONTROL_BYTES_MAX:
+                self.cut_off("it floods the connection with messages of TLS itself")
+                return False
+            self._flush()
+        return not self.closed
+
+    def _flush(self) -> None:
+        """Send what TLS has to say by itself."""
+        try:
+            before = self._transmission.sent_bytes
+            progress = self._transmission.pump()
+            self._counters.sent_bytes += self._transmission.sent_bytes - before
+        except OSError as error:
+            self._broken(error)
+            return
+        if progress is not Progress.DONE:
+            self._wake_writer()
 
     def _begin_received(self) -> None:
         """Begin every whole request in the buffer, as long as there is room in flight."""
@@ -220,10 +348,62 @@ class SocketConnection(Connection):
             logger.debug("%s takes no more: %s", self.peer, error)
         self.close()
 
+    def _say_goodbye(self, tls: TlsSession) -> None:
+        """Send close_notify, if the socket takes it at once: without it a peer may suspect truncation."""
+        if self._transmission:
+            return
+        tls.close()
+        with contextlib.suppress(OSError):
+            self._socket.send(tls.outgoing())
+
     def _room_again(self) -> None:
         self._room.unpark()
 
+    def _limit_frames(self, size_max: int) -> None:
+        self._frames.frame_size_max = size_max
+
+    def refuse(self, slot: ResponseSlot, answer: Answer | None, delay_s: float) -> None:
+        """Close the connection of a peer that failed to authenticate, `delay_s` from now."""
+        self.reads_no_more = True
+        nursery = self._nursery
+        if nursery is None or nursery.cancel_scope.cancel_called:
+            self.close()
+            return
+        nursery.start_soon(self._refuse_later, slot, answer, delay_s, name=f"refusal of {self.peer}")
+
+    def _discard(self) -> bool:
+        """Throw away what has come; False if the peer has left."""
+        try:
+            return bool(self._socket.recv(DISCARD_BYTES))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    async def _refuse_later(self, slot: ResponseSlot, answer: Answer | None, delay_s: float) -> None:
+        """Send a last answer, and see it out: a close with unread input behind it would eat the answer."""
+        await trio.sleep(delay_s)
+        if self.closed:
+            return
+        if answer is not None:
+            self.lingers = True
+            slot.complete(answer)
+        await self._see_out()
+
+    async def _see_out(self) -> None:
+        """Let the peer read what was sent last, and close."""
+        with trio.move_on_after(LINGER_S), contextlib.suppress(OSError, trio.ClosedResourceError, ValueError):
+            while not self.closed and self._transmission:
+                await trio.lowlevel.wait_writable(self._socket)
+            if not self.closed:
+                self._socket.shutdown(socket.SHUT_WR)
+            while not self.closed and self._discard():
+                await trio.lowlevel.wait_readable(self._socket)
+        self.close()
+
     def _disconnect(self) -> None:
+        if self._tls is not None and self._tls.established:
+            self._say_goodbye(self._tls)
         trio.lowlevel.notify_closing(self._socket)
         self._socket.close()
         self._transmission.clear()

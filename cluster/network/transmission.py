@@ -30,7 +30,8 @@ JOIN_BYTES: Final = 32 * 1024
 COLD_READ: Final = 256 * 1024
 """How much of a range that may be on disk is read at a time."""
 
-_NOWAIT_UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
+NOWAIT_UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
+"""What file systems in memory answer to a read that must not wait."""
 
 
 class Progress(Enum):
@@ -126,7 +127,7 @@ class Transmission:
             if isinstance(head, FileRange):
                 if head.size > SMALL_RANGE or not head.hot:
                     break
-                head = _read_range(head)
+                head = read_range(head)
             queue.popleft()
             gathered.append(head)
             size += len(head)
@@ -151,7 +152,7 @@ class Transmission:
 
     def _send_file(self, file_range: FileRange) -> Progress:
         """Send a range that is in the page cache without its bytes passing through us."""
-        fd = _descriptor(file_range)
+        fd = descriptor_of(file_range)
         while self._done < file_range.size:
             try:
                 sent = os.sendfile(
@@ -160,7 +161,7 @@ class Transmission:
             except BlockingIOError:
                 return Progress.BLOCKED
             if sent == 0:
-                raise _short(file_range)
+                raise short_file(file_range)
             self._done += sent
             self.sent_bytes += sent
         self._pop_range()
@@ -168,7 +169,7 @@ class Transmission:
 
     def _send_cold(self, file_range: FileRange) -> Progress:
         """Send what of a range is in memory; COLD where the next of it is on the disk."""
-        fd = _descriptor(file_range)
+        fd = descriptor_of(file_range)
         scratch = self._pool.borrow(COLD_READ)
         try:
             while self._done < file_range.size:
@@ -179,12 +180,12 @@ class Transmission:
                     self._cold = True
                     return Progress.COLD
                 except OSError as error:
-                    if error.errno not in _NOWAIT_UNSUPPORTED:
+                    if error.errno not in NOWAIT_UNSUPPORTED:
                         raise
                     # A file system in memory (tmpfs) knows no such reads, nor a disk to wait for.
                     return self._send_file(file_range)
                 if count == 0:
-                    raise _short(file_range)
+                    raise short_file(file_range)
                 try:
                     sent = self._socket.send(scratch[:count])
                 except BlockingIOError:
@@ -235,13 +236,18 @@ def read_from_disk(file_range: FileRange) -> bytes:
     Raises:
         OSError: the disk failed, or the file is too short.
     """
-    data = os.pread(_descriptor(file_range), file_range.size, file_range.position)
+    data = os.pread(descriptor_of(file_range), file_range.size, file_range.position)
     if not data:
-        raise _short(file_range)
+        raise short_file(file_range)
     return data
 
 
-def _descriptor(file_range: FileRange) -> int:
+def descriptor_of(file_range: FileRange) -> int:
+    """Return the descriptor of an open file.
+
+    Raises:
+        ShortFileError: it was closed.
+    """
     try:
         fd = file_range.file.fileno()
     except ValueError:
@@ -251,14 +257,20 @@ def _descriptor(file_range: FileRange) -> int:
     return fd
 
 
-def _read_range(file_range: FileRange) -> bytes:
-    data = os.pread(_descriptor(file_range), file_range.size, file_range.position)
+def read_range(file_range: FileRange) -> bytes:
+    """Read a whole range.
+
+    Raises:
+        OSError: the disk failed; ShortFileError if the file is too short.
+    """
+    data = os.pread(descriptor_of(file_range), file_range.size, file_range.position)
     if len(data) != file_range.size:
-        raise _short(file_range)
+        raise short_file(file_range)
     return data
 
 
-def _short(file_range: FileRange) -> ShortFileError:
+def short_file(file_range: FileRange) -> ShortFileError:
+    """Return the error of a file that ends before a range."""
     end = file_range.position + file_range.size
     return ShortFileError(errno.ENODATA, f"a file ends before byte {end}, which was to be sent")
 

@@ -11,6 +11,8 @@ from typing import Final
 from cluster.statemachines.leadership import PartitionLeadership
 from cluster.zookeeper.client import NoNodeError, Stat, Watcher, ZooKeeper
 from cluster.zookeeper.znodes import (
+    CLIENTS,
+    USERS,
     BrokerIdsZnode,
     BrokerIdZnode,
     BrokerRegistration,
@@ -195,6 +197,17 @@ class ZnodeReader:
     async def read_config_names(self, entity_type: str) -> list[str]:
         """Return the sanitized names of the entities of a type that have a node."""
         return await self.read_children(ConfigEntityZnode.parent(entity_type))
+
+    async def read_config_paths(self, entity_type: str) -> list[str]:
+        """Return the paths below a type that may have a configuration: `<name>`, and `<user>/clients/<client>`."""
+        names = await self.read_config_names(entity_type)
+        if entity_type != USERS:
+            return names
+        paths = list(names)
+        for name in names:
+            clients = await self.read_children(f"{ConfigEntityZnode.path(USERS, name)}/{CLIENTS}")
+            paths += [f"{name}/{CLIENTS}/{client}" for client in clients]
+        return paths
 
     async def read_features(self) -> dict[str, int] | None:
         """Read the finalized features, ``None`` where no controller has written them yet.

@@ -11,12 +11,12 @@ advertised.listeners | string | null | high | read-only
 listener.security.protocol.map | string | \
 SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT | \
 low | read-only
-    The security protocol of each listener name, as NAME:PROTOCOL pairs. Only PLAINTEXT is served.
+    The security protocol of each listener name, as NAME:PROTOCOL pairs.
 inter.broker.listener.name | string | null | medium | read-only
     The listener through which brokers talk to each other; that of `security.inter.broker.protocol` where
     not given.
 security.inter.broker.protocol | string | PLAINTEXT | medium | read-only
-    valid: PLAINTEXT
+    valid: PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL
     The security protocol between brokers where no listener name is given for it.
 control.plane.listener.name | string | null | high | read-only
     without effect
@@ -43,10 +43,8 @@ connections.max.idle.ms | long | 600000 | medium | read-only
     A connection without a request for this long is closed.
 connection.failed.authentication.delay.ms | int | 100 | low | read-only
     valid: 0..
-    without effect
-    How long a connection that failed to authenticate is held open.
+    How long a peer that failed to authenticate waits for the answer and the close.
 connections.max.reauth.ms | long | 0 | medium | read-only
-    without effect
     The longest session of an authenticated connection before it must authenticate again.
 max.connections | int | 2147483647 | medium | cluster-wide
     valid: 0..

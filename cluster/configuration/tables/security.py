@@ -1,4 +1,4 @@
-"""TLS, SASL and delegation tokens: known to Kafka and not served here."""
+"""TLS, SASL and delegation tokens."""
 
 from typing import Final
 
@@ -48,11 +48,11 @@ sasl.client.callback.handler.class | class | null | medium | read-only
     without effect
     The Java class of the client's side of SASL.
 sasl.enabled.mechanisms | list | GSSAPI | medium | read-only
-    without effect
-    The SASL mechanisms of SASL listeners.
+    The SASL mechanisms of SASL listeners: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. GSSAPI is not
+    served, so a SASL listener needs a value here.
 sasl.jaas.config | password | null | medium | read-only
-    without effect
-    The JAAS entry of SASL.
+    The login module of SASL and its options; a broker reads it per listener and mechanism, as
+    listener.name.NAME.MECHANISM.sasl.jaas.config, both in lower case.
 sasl.kerberos.kinit.cmd | string | /usr/bin/kinit | medium | read-only
     without effect
     The path of kinit.
@@ -102,7 +102,6 @@ sasl.login.retry.backoff.ms | long | 100 | low | read-only
     without effect
     The first rest between tries to log in.
 sasl.mechanism.inter.broker.protocol | string | GSSAPI | medium | read-only
-    without effect
     The SASL mechanism between brokers.
 sasl.oauthbearer.clock.skew.seconds | int | 30 | low | read-only
     without effect
@@ -135,10 +134,8 @@ sasl.oauthbearer.token.endpoint.url | string | null | medium | read-only
     without effect
     Where OAuth tokens are asked for.
 sasl.server.callback.handler.class | class | null | medium | read-only
-    without effect
-    The Java class of the server's side of SASL.
+    Which of Kafka's two classes validates tokens of OAUTHBEARER; no other class is served.
 sasl.server.max.receive.size | int | 524288 | medium | read-only
-    without effect
     The largest message before authentication.
 ssl.allow.dn.changes | boolean | false | low | read-only
     without effect
@@ -147,44 +144,33 @@ ssl.allow.san.changes | boolean | false | low | read-only
     without effect
     Whether a new keystore may drop alternative names.
 ssl.cipher.suites | list | | medium | read-only
-    without effect
     The cipher suites of TLS listeners.
 ssl.client.auth | string | none | medium | read-only
     valid: required, requested, none
-    without effect
     Whether TLS clients show a certificate.
 ssl.enabled.protocols | list | TLSv1.2,TLSv1.3 | medium | read-only
-    without effect
     The versions of TLS.
 ssl.endpoint.identification.algorithm | string | https | low | read-only
-    without effect
     How a server's name is checked.
 ssl.engine.factory.class | class | null | low | read-only
-    without effect
+    refused: Java classes cannot make TLS engines here
     The Java class that makes TLS engines.
 ssl.key.password | password | null | medium | read-only
-    without effect
     The password of the private key.
 ssl.keymanager.algorithm | string | SunX509 | medium | read-only
     without effect
     The algorithm of the key manager.
 ssl.keystore.certificate.chain | password | null | medium | read-only
-    without effect
     The certificates as PEM.
 ssl.keystore.key | password | null | medium | read-only
-    without effect
     The private key as PEM.
 ssl.keystore.location | string | null | medium | read-only
-    without effect
     The keystore's file.
 ssl.keystore.password | password | null | medium | read-only
-    without effect
     The keystore's password.
 ssl.keystore.type | string | JKS | medium | read-only
-    without effect
     The keystore's format.
 ssl.principal.mapping.rules | string | DEFAULT | low | read-only
-    without effect
     How a certificate's subject becomes a name.
 ssl.protocol | string | TLSv1.3 | medium | read-only
     without effect
@@ -199,16 +185,12 @@ ssl.trustmanager.algorithm | string | PKIX | medium | read-only
     without effect
     The algorithm of the trust manager.
 ssl.truststore.certificates | password | null | medium | read-only
-    without effect
     The trusted certificates as PEM.
 ssl.truststore.location | string | null | medium | read-only
-    without effect
     The truststore's file.
 ssl.truststore.password | password | null | medium | read-only
-    without effect
     The truststore's password.
 ssl.truststore.type | string | JKS | medium | read-only
-    without effect
     The truststore's format.
 zookeeper.ssl.cipher.suites | list | null | low | read-only
     without effect

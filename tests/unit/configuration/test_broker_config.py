@@ -71,7 +71,7 @@ def test_directories_are_split():
         ({"offsets.commit.required.acks": "4"}, "-1 to"),
         ({"inter.broker.protocol.version": "2.8"}, "3.0 to 3.9"),
         ({"leader.replication.throttled.rate": "1"}, "set at run time"),
-        ({"security.inter.broker.protocol": "SASL_SSL"}, "one of PLAINTEXT"),
+        ({"security.inter.broker.protocol": "TLS"}, "one of PLAINTEXT"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name_and_value(values, message):

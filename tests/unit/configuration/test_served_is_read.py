@@ -22,7 +22,7 @@ SERVED = sorted(name.replace("_", ".") for name in typing.get_type_hints(ServedV
 def read() -> frozenset[str]:
     """Return the attributes of configurations that the source reads, and the names it asks for by text."""
     found: set[str] = set()
-    for folder in ("cluster", "storage"):
+    for folder in ("cluster", "security", "storage"):
         for path in (ROOT / folder).rglob("*.py"):
             if not any(part in DECLARATIONS for part in path.parts):
                 text = path.read_text()

@@ -40,6 +40,7 @@ def test_every_served_setting_is_a_typed_attribute():
         Kind.DOUBLE: float,
         Kind.LIST: tuple[str, ...],
         Kind.CLASS: str,
+        Kind.PASSWORD: str,
     }
     served = {
         name.replace(".", "_"): types[setting.kind]

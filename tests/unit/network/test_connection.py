@@ -47,6 +47,9 @@ class ListConnection(Connection):
     def _disconnect(self) -> None:
         self.went += 1
 
+    def _limit_frames(self, size_max: int) -> None:
+        self.frame_size_max = size_max
+
     def _room_again(self) -> None:
         self.rooms += 1
 

@@ -22,6 +22,7 @@ class Peer:
     noted_frames: int = -1
     frame_since: float = 0.0
     frame_from: int = 0
+    unauthenticated_since: float | None = None
 
 
 def first_verdict(peer: Peer, until: float, each_look: object = None) -> tuple[float, str] | None:
@@ -95,3 +96,14 @@ def test_zero_means_that_idleness_is_never_punished() -> None:
     watch = SlowPeers(idle_close_s=0, slow_frame_s=30, slow_rate_min=1000, unread_s=60)
     peer = Peer()
     assert watch.judge(peer, 10.0**9) is None
+
+
+def test_a_peer_that_does_not_authenticate_goes_though_it_keeps_talking() -> None:
+    def talk(peer: Peer) -> None:
+        peer.received_bytes += 100_000
+        peer.frames_begun += 1
+
+    verdict = first_verdict(Peer(unauthenticated_since=1000.0), 1000, talk)
+    assert verdict is not None
+    assert 30 <= verdict[0] < 30 + 2 * WATCH.interval_s
+    assert "authenticate" in verdict[1]

@@ -1,0 +1,81 @@
+"""The security of listeners and of connections between brokers, from the configuration."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from cluster.broker.sasl import Identities, inter_broker_credentials, sasl_settings
+from cluster.broker.tls import inter_broker_context, tls_listener
+from cluster.handlers.api_versions import answer as answer_versions
+from cluster.network.dialling import Dial
+from cluster.network.endpoints import Endpoint
+from cluster.network.listener_security import ListenerSecurity
+from cluster.network.secured_link import dial_with_sasl, dial_with_tls
+from cluster.security.authentication_log import AuthenticationLog
+
+if TYPE_CHECKING:
+    from cluster.broker.addresses import Addresses
+    from cluster.configuration.broker_config import BrokerConfig
+    from cluster.environment.ports import Environment
+    from cluster.handlers.context import BrokerContext
+    from timing.clock import Clock
+
+
+def listener_security(
+    config: "BrokerConfig", addresses: "Addresses", context: "BrokerContext", clock: "Clock"
+) -> Mapping[str, ListenerSecurity]:
+    """Return what peers have to pass on each listener that is not PLAINTEXT.
+
+    Raises:
+        ConfigError: a setting of TLS or SASL cannot be used.
+    """
+    log = AuthenticationLog(clock.monotonic)
+    return {
+        endpoint.listener_name: _of_listener(config, endpoint, context, clock, log)
+        for endpoint in addresses.bound
+        if endpoint.security_protocol.is_encrypted or endpoint.security_protocol.is_sasl
+    }
+
+
+def broker_dial(config: "BrokerConfig", addresses: "Addresses", environment: "Environment") -> Dial:
+    """Return what connects to the inter-broker listeners of other brokers.
+
+    Raises:
+        ConfigError: a setting of TLS or SASL cannot be used.
+    """
+    dial: Dial = environment.dial
+    protocol = next(
+        each.security_protocol
+        for each in addresses.advertised
+        if each.listener_name == addresses.inter_broker
+    )
+    if protocol.is_encrypted:
+        context = inter_broker_context(config)
+        dial = dial_with_tls(dial, lambda: context)
+    if protocol.is_sasl:
+        credentials = inter_broker_credentials(config, environment.clock.wall_ms)
+        dial = dial_with_sasl(dial, credentials, f"broker-{config.broker_id}")
+    return dial
+
+
+def _of_listener(
+    config: "BrokerConfig",
+    endpoint: Endpoint,
+    context: "BrokerContext",
+    clock: "Clock",
+    log: AuthenticationLog,
+) -> ListenerSecurity:
+    sasl = None
+    if endpoint.security_protocol.is_sasl:
+        identities = Identities(context.scram.find, lambda _mechanism, _token_id: None, clock.wall_ms)
+        sasl = sasl_settings(
+            config, endpoint.listener_name, identities, partial(answer_versions, context.served, False)
+        )
+    return ListenerSecurity(
+        tls_listener(config, endpoint) if endpoint.security_protocol.is_encrypted else None,
+        sasl,
+        config.sasl_server_max_receive_size,
+        config.connection_failed_authentication_delay_ms / 1000,
+        clock.monotonic,
+        log,
+    )

@@ -1,0 +1,150 @@
+"""The SASL of each listener, from the configuration: checked at start, so that a wrong setting stops it."""
+
+import hashlib
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from cluster.configuration.errors import ConfigError
+from cluster.configuration.listener_names import own_setting
+from cluster.security.sasl_exchange import AnswerVersions, SaslSettings
+from cluster.security.sasl_mechanisms import (
+    PlainServer,
+    SaslServer,
+    ScramDirectory,
+    ScramServer,
+    TokenLogin,
+)
+from security.errors import SecurityConfigError
+from security.jaas import JaasEntry, parse_jaas
+from security.sasl_client import PLAIN, SaslCredentials, credentials_from_jaas
+from security.scram import ScramCredential, ScramMechanism
+
+if TYPE_CHECKING:
+    from cluster.configuration.broker_config import BrokerConfig
+
+JAAS: Final = "sasl.jaas.config"
+SERVED: Final = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
+_USER_OPTION: Final = "user_"
+
+
+@dataclass(frozen=True, slots=True)
+class Identities:
+    """Where a broker finds the users of its SASL mechanisms.
+
+    Attributes:
+        find_user: The SCRAM credential of a user.
+        find_token: The login of a delegation token, by its id.
+        wall_ms: The wall clock.
+    """
+
+    find_user: Callable[[ScramMechanism, str], ScramCredential | None]
+    find_token: Callable[[ScramMechanism, str], TokenLogin | None]
+    wall_ms: Callable[[], int]
+
+
+def sasl_settings(
+    config: "BrokerConfig", listener: str, identities: Identities, answer_versions: AnswerVersions
+) -> SaslSettings:
+    """Return what a SASL listener authenticates by.
+
+    Raises:
+        ConfigError: a mechanism is not served, or lacks its JAAS entry.
+    """
+    names = _mechanisms(config, listener)
+    directory = ScramDirectory(
+        identities.find_user, identities.find_token, secrets.token_bytes(32), new_nonce
+    )
+    return SaslSettings(
+        mechanisms={name: _server(config, listener, name, directory) for name in names},
+        max_session_ms={name: _session_ms(config, listener, name) for name in names},
+        answer_versions=answer_versions,
+        wall_ms=identities.wall_ms,
+    )
+
+
+def inter_broker_credentials(config: "BrokerConfig", wall_ms: Callable[[], int]) -> SaslCredentials:
+    """Return who this broker is to others, on a SASL inter-broker listener.
+
+    Raises:
+        ConfigError: the mechanism is not enabled there, or its JAAS entry lacks user and password.
+    """
+    listener = config.inter_broker_listener
+    mechanism = config.sasl_mechanism_inter_broker_protocol
+    enabled = _mechanisms(config, listener)
+    if mechanism not in enabled:
+        raise ConfigError(
+            "sasl.mechanism.inter.broker.protocol",
+            mechanism,
+            f"one of the mechanisms of the listener {listener}: {', '.join(enabled)}",
+        )
+    key = own_setting(listener, f"{mechanism.lower()}.{JAAS}")
+    try:
+        entry = _entry(config, listener, mechanism)
+        return credentials_from_jaas(mechanism, entry, new_nonce, wall_ms, key)
+    except SecurityConfigError as error:
+        raise ConfigError(error.key, None, error.reason) from None
+
+
+def new_nonce() -> str:
+    """Return fresh randomness for one exchange of SCRAM."""
+    return secrets.token_urlsafe(24)
+
+
+def _mechanisms(config: "BrokerConfig", listener: str) -> tuple[str, ...]:
+    given = config.of_listener(listener, "sasl.enabled.mechanisms")
+    names = given if isinstance(given, tuple) else ()
+    for name in names:
+        if name not in SERVED:
+            raise ConfigError(
+                "sasl.enabled.mechanisms", ",".join(names), f"mechanisms that are served: {', '.join(SERVED)}"
+            )
+    if not names:
+        raise ConfigError("sasl.enabled.mechanisms", "", f"at least one mechanism of {', '.join(SERVED)}")
+    return tuple(dict.fromkeys(names))
+
+
+def _server(
+    config: "BrokerConfig", listener: str, name: str, directory: ScramDirectory
+) -> Callable[[], SaslServer]:
+    handler = config.of_mechanism(listener, name, "sasl.server.callback.handler.class")
+    if handler is not None:
+        raise ConfigError(
+            own_setting(listener, f"{name.lower()}.sasl.server.callback.handler.class"),
+            str(handler),
+            f"no value: Java classes cannot check the users of {name}",
+        )
+    if name == PLAIN:
+        return partial(PlainServer, _plain_passwords(config, listener))
+    return partial(ScramServer, ScramMechanism(name), directory)
+
+
+def _plain_passwords(config: "BrokerConfig", listener: str) -> Mapping[str, bytes]:
+    """Return the digest of each user's password."""
+    try:
+        entry = _entry(config, listener, PLAIN)
+    except SecurityConfigError as error:
+        raise ConfigError(error.key, None, error.reason) from None
+    return {
+        option.removeprefix(_USER_OPTION): hashlib.sha256(password.encode()).digest()
+        for option, password in entry.options.items()
+        if option.startswith(_USER_OPTION)
+    }
+
+
+def _entry(config: "BrokerConfig", listener: str, mechanism: str) -> JaasEntry:
+    key = own_setting(listener, f"{mechanism.lower()}.{JAAS}")
+    text = config.own_of_mechanism(listener, mechanism, JAAS)
+    if not isinstance(text, str):
+        raise SecurityConfigError(
+            key,
+            f"the JAAS entry of {mechanism} is missing; no JVM reads a java.security.auth.login.config here",
+        )
+    return parse_jaas(text, key)
+
+
+def _session_ms(config: "BrokerConfig", listener: str, mechanism: str) -> int:
+    value = config.of_mechanism(listener, mechanism, "connections.max.reauth.ms")
+    return value if isinstance(value, int) else 0
