@@ -6,12 +6,17 @@ is older says so in version 0 (KIP-511), and is asked again in what it knows.
 
 import os
 import socket
+import ssl
 from collections.abc import Mapping, Sequence
 from struct import Struct
 from typing import Any, Final
 
 import trio
 
+from security.client_config import PLAINTEXT, ClientSecurity
+from security.errors import AuthenticationError
+from security.sasl_client import SaslCredentials, authenticate
+from security.tls_session import failure_text
 from wire.apis import API_TABLE, ApiKey
 from wire.errors import Error, RemoteProtocolError
 from wire.frames import decode_response, encode_request
@@ -27,6 +32,10 @@ _LENGTH: Final = Struct(">i")
 
 class ConnectError(OSError):
     """A broker cannot be reached, or went away while we waited; the text says which and why, for people."""
+
+
+class AuthenticationFailedError(ConnectError):
+    """The broker refused us, or its certificate is not to be trusted: trying again changes nothing."""
 
 
 class NoCommonVersionError(Exception):
@@ -90,6 +99,29 @@ class Connection:
             RemoteProtocolError: the answer is not Kafka's.
         """
         return await self._request(message, self.version_for(message.__schema__.api_key), timeout_s)
+
+    async def authenticate(self, credentials: SaslCredentials, timeout_s: float) -> None:
+        """Pass SASL, before anything else is asked.
+
+        Raises:
+            ConnectError: the broker refuses the credentials or the mechanism, or the connection broke.
+            RemoteProtocolError: what answered is no Kafka broker.
+        """
+        exchange = authenticate(credentials, self._client_id)
+        try:
+            with trio.fail_after(timeout_s):
+                frame = next(exchange)
+                while True:
+                    await self._stream.send_all(frame)
+                    frame = exchange.send(bytes(await self._receive_frame()))
+        except StopIteration:
+            return
+        except AuthenticationError as error:
+            raise AuthenticationFailedError(f"{self.host}:{self.port}: {error}") from None
+        except trio.TooSlowError:
+            raise ConnectError(f"{self.host}:{self.port} did not answer within {timeout_s:g} s") from None
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise ConnectError(f"the connection to {self.host}:{self.port} broke: {error}") from None
 
     async def negotiate(self, timeout_s: float) -> None:
         """Learn what the broker serves.
@@ -171,29 +203,58 @@ class Connection:
         return data
 
 
-async def connect(host: str, port: int, client_id: str, timeout_s: float) -> Connection:
-    """Connect to a broker and negotiate versions.
+async def connect(
+    host: str, port: int, client_id: str, timeout_s: float, security: ClientSecurity = PLAINTEXT
+) -> Connection:
+    """Connect to a broker, pass TLS and SASL where it demands them, and negotiate versions.
 
     Raises:
+        AuthenticationFailedError: TLS or SASL failed; the text says why.
         ConnectError: it cannot be reached; the text says why.
         RemoteProtocolError: what answered there is no Kafka broker.
     """
     try:
         with trio.fail_after(timeout_s):
-            stream = await trio.open_tcp_stream(host, port)
+            stream: trio.abc.Stream = await trio.open_tcp_stream(host, port)
     except trio.TooSlowError:
         raise ConnectError(f"{host}:{port} does not accept a connection within {timeout_s:g} s") from None
     except socket.gaierror as error:
         raise ConnectError(f"the host name {host!r} does not resolve: {error.strerror}") from None
     except OSError as error:
         raise ConnectError(f"{host}:{port}: {_reason(error)}") from None
+    if security.context is not None:
+        stream = await _secured(stream, security.context, host, port, timeout_s)
     connection = Connection(stream, host, port, client_id)
     try:
+        if security.credentials is not None:
+            await connection.authenticate(security.credentials, timeout_s)
         await connection.negotiate(timeout_s)
     except BaseException:
         await connection.close()
         raise
     return connection
+
+
+async def _secured(
+    stream: trio.abc.Stream, context: ssl.SSLContext, host: str, port: int, timeout_s: float
+) -> trio.abc.Stream:
+    """Put TLS over a stream; where that fails, the stream is closed."""
+    secured = trio.SSLStream(stream, context, server_hostname=host, https_compatible=True)
+    try:
+        with trio.fail_after(timeout_s):
+            await secured.do_handshake()
+    except trio.TooSlowError:
+        await trio.aclose_forcefully(stream)
+        raise ConnectError(f"{host}:{port} does not complete TLS within {timeout_s:g} s") from None
+    except trio.BrokenResourceError as error:
+        await trio.aclose_forcefully(stream)
+        cause = error.__cause__
+        text = failure_text(cause) if isinstance(cause, ssl.SSLError) else "the connection was closed"
+        raise AuthenticationFailedError(f"{host}:{port}: TLS failed: {text}") from None
+    except BaseException:
+        await trio.aclose_forcefully(stream)
+        raise
+    return secured
 
 
 def _reason(error: OSError) -> str:

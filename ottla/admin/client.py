@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 from ottla.addresses import parse_addresses
@@ -13,6 +14,9 @@ from ottla.admin.replicas import ReplicasAdmin
 from ottla.admin.router import Router
 from ottla.admin.topics import TopicsAdmin
 from ottla.admin.transactions import TransactionsAdmin
+from ottla.admin.users import UsersAdmin
+from ottla.connection import connect
+from security.client_config import PLAINTEXT, ClientSecurity
 
 REQUEST_TIMEOUT_S: Final = 30.0
 
@@ -29,6 +33,7 @@ class Admin:
     """
 
     def __init__(self, router: Router) -> None:
+        self.connector = router.connector
         self.refresh = router.refresh
         self.close = router.close
 
@@ -75,10 +80,18 @@ class Admin:
         self.abort_in_partition = transactions.abort_in_partition
         self.transactions_of = transactions.transactions_of
 
+        users = UsersAdmin(router)
+        self.describe_scram_users = users.describe_scram_users
+        self.alter_scram_credentials = users.alter_scram_credentials
+
 
 @asynccontextmanager
 async def open_admin(
-    bootstrap_servers: str, *, client_id: str = "ottla-admin", timeout_s: float = REQUEST_TIMEOUT_S
+    bootstrap_servers: str,
+    *,
+    client_id: str = "ottla-admin",
+    timeout_s: float = REQUEST_TIMEOUT_S,
+    security: ClientSecurity = PLAINTEXT,
 ) -> AsyncIterator[Admin]:
     """Connect to a cluster by some of its brokers.
 
@@ -86,12 +99,14 @@ async def open_admin(
         bootstrap_servers: ``host:port,host:port``; any that answers will do.
         client_id: What the brokers see us as.
         timeout_s: How long each call may take, its retries included.
+        security: TLS and SASL, for instance from `security.client_config.client_security`.
 
     Raises:
         ValueError: the servers are not written as ``host:port``.
         BootstrapError: none of them answers.
     """
-    admin = Admin(Router(parse_addresses(bootstrap_servers), client_id, timeout_s))
+    connector = partial(connect, security=security)
+    admin = Admin(Router(parse_addresses(bootstrap_servers), client_id, timeout_s, connector))
     try:
         await admin.refresh()
         yield admin

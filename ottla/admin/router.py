@@ -66,6 +66,11 @@ class Router:
         self._connections: dict[tuple[str, int], Connection] = {}
         self._cluster = ClusterDescription(None, BrokerId(-1), {})
 
+    @property
+    def connector(self) -> Connector:
+        """What makes the connections, for others that are to connect alike."""
+        return self._connect
+
     async def close(self) -> None:
         """Close every connection."""
         connections, self._connections = self._connections, {}

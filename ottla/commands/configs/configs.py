@@ -1,7 +1,4 @@
-"""``ottla configs``: kafka-configs' flags, for topics, brokers and the loggers of brokers.
-
-Quotas and credentials (of users, clients and addresses) are other APIs, and other commands.
-"""
+"""``ottla configs``: kafka-configs' flags, for topics, brokers, the loggers of brokers, and SCRAM users."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,18 +6,30 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ottla.commands.terminal.connecting import cluster_options, with_admin
+from ottla.commands.configs.scram_users import (
+    alter_in_zookeeper,
+    alter_through_brokers,
+    describe_users,
+)
+from ottla.commands.terminal.connecting import common_options, with_admin
 from ottla.commands.terminal.failure import CommandError
 
 if TYPE_CHECKING:
     from ottla.admin import Admin, ConfigResource, ConfigValue
 
-_TYPES: Final = ("topics", "brokers", "broker-loggers")
-_SHORTCUTS: Final = {"topic": "topics", "broker": "brokers", "broker_logger": "broker-loggers"}
+_TYPES: Final = ("topics", "brokers", "broker-loggers", "users")
+_SHORTCUTS: Final = {
+    "topic": "topics",
+    "broker": "brokers",
+    "broker_logger": "broker-loggers",
+    "user": "users",
+}
 
 
 @click.command("configs")
-@cluster_options
+@click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to connect to.")
+@click.option("--zookeeper", metavar="HOST:PORT[/CHROOT]", help="Of users, before any broker runs.")
+@common_options
 @click.option("--describe", is_flag=True, help="Show settings.")
 @click.option("--alter", is_flag=True, help="Change settings.")
 @click.option("--entity-type", type=click.Choice(_TYPES), help="What has the settings.")
@@ -28,6 +37,7 @@ _SHORTCUTS: Final = {"topic": "topics", "broker": "brokers", "broker_logger": "b
 @click.option("--entity-default", is_flag=True, help="The default of all brokers.")
 @click.option("--topic", help="Short for --entity-type topics --entity-name TOPIC.")
 @click.option("--broker", help="Short for --entity-type brokers --entity-name ID.")
+@click.option("--user", help="Short for --entity-type users --entity-name USER.")
 @click.option("--broker-defaults", is_flag=True, help="Short for --entity-type brokers --entity-default.")
 @click.option("--broker-logger", help="Short for --entity-type broker-loggers --entity-name ID.")
 @click.option(
@@ -47,19 +57,32 @@ _SHORTCUTS: Final = {"topic": "topics", "broker": "brokers", "broker_logger": "b
 @click.option("--dry-run", is_flag=True, help="Have the change checked, and change nothing.")
 @click.option("--force", is_flag=True, help="There is nothing to confirm; Kafka's flag.")
 def command(
-    bootstrap_server: str,
+    bootstrap_server: str | None,
+    zookeeper: str | None,
     timeout_s: float,
     command_config: Path | None,
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Show and change the settings of topics and brokers."""
+    """Show and change the settings of topics and brokers, and the SCRAM credentials of users."""
     if options["describe"] == options["alter"]:
         raise click.UsageError("exactly one of --describe and --alter is needed")
     entity_type, name = _entity(options)
+    if (bootstrap_server is None) == (zookeeper is None):
+        raise click.UsageError("exactly one of --bootstrap-server and --zookeeper is needed")
+    if zookeeper is not None:
+        if entity_type != "users" or not options["alter"]:
+            raise click.UsageError("--zookeeper goes with --alter --entity-type users only")
+        alter_in_zookeeper(zookeeper, name or "", *_credential_changes(options))
+        return
+    assert bootstrap_server is not None
 
     async def body(admin: "Admin") -> None:
-        if options["alter"]:
+        if entity_type == "users" and options["alter"]:
+            await alter_through_brokers(admin, name or "", *_credential_changes(options))
+        elif entity_type == "users":
+            await describe_users(admin, name, as_json=as_json)
+        elif options["alter"]:
             await _alter(admin, _resource(entity_type, name), options, as_json=as_json)
         else:
             await _describe(admin, entity_type, name, show_all=options["show_all"], as_json=as_json)
@@ -83,7 +106,7 @@ def _entity(options: Mapping[str, Any]) -> tuple[str, str | None]:
     ((kind, name),) = found
     if name == "" and kind != "brokers":
         raise click.UsageError("only brokers have a default")
-    if kind != "topics" and name and not name.isdigit():
+    if kind not in ("topics", "users") and name and not name.isdigit():
         raise click.UsageError(f"a broker's name is its id, not {name!r}")
     changes = [
         options[each]
@@ -105,6 +128,19 @@ def _entity(options: Mapping[str, Any]) -> tuple[str, str | None]:
     elif any(changes) or options["dry_run"]:
         raise click.UsageError("settings are changed with --alter only")
     return kind, name
+
+
+def _credential_changes(options: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+    """Return the credentials that are to be set, and the mechanisms to be removed."""
+    if (
+        options["add_config_file"]
+        or options["append_config"]
+        or options["subtract_config"]
+        or options["dry_run"]
+    ):
+        raise click.UsageError("users have --add-config and --delete-config only")
+    removed = [name.strip() for name in (options["delete_config"] or "").split(",") if name.strip()]
+    return parse_settings(options["add_config"] or ""), removed
 
 
 def parse_settings(text: str) -> dict[str, str]:

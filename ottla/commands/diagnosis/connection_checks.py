@@ -15,7 +15,7 @@ from typing import Any, Final
 import trio
 
 from ottla.admin import Broker
-from ottla.connection import ConnectError, Connection, connect
+from ottla.connection import AuthenticationFailedError, ConnectError, Connection, connect
 from wire.errors import Error, RemoteProtocolError
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -111,6 +111,7 @@ class Doctor:
         resolve: Looks names up.
         connector: Connects, and speaks the first words of Kafka.
         ask_other: Finds out what else answers at a port.
+        protocol: The security protocol that the client is set to.
     """
 
     def __init__(
@@ -118,7 +119,9 @@ class Doctor:
         resolve: Resolve = resolve_host,
         connector: Connect = connect,
         ask_other: Ask = other_protocol,
+        protocol: str = "PLAINTEXT",
     ) -> None:
+        self._protocol = protocol
         self._resolve = resolve
         self._connect = connector
         self._ask_other = ask_other
@@ -198,6 +201,8 @@ class Doctor:
         except RemoteProtocolError as error:
             what = "an HTTP server" if _HTTP_LENGTH in str(error) else "something"
             diagnosis.wrong(subject, f"{what} answers there, which is no Kafka broker: {error}", _PORT_ADVICE)
+        except AuthenticationFailedError as error:
+            diagnosis.wrong(subject, str(error), _authentication_advice(str(error)))
         except ConnectError as error:
             await self._explain(
                 diagnosis, subject, host, port, addresses, str(error), connection, advertised_by
@@ -230,6 +235,14 @@ class Doctor:
                 "sasl.mechanism, or use a PLAINTEXT listener's port",
             )
             return
+        if self._protocol.startswith("SASL") and "closed the connection" in text:
+            diagnosis.wrong(
+                subject,
+                f"the connection was closed during authentication: {text}",
+                f"is this a {self._protocol} listener? Compare security.protocol and sasl.mechanism with the broker's "
+                "listener.security.protocol.map and sasl.enabled.mechanisms",
+            )
+            return
         if "closed the connection" in text or "did not answer" in text:
             other = await self._ask_other(host, port)
             if other == "TLS":
@@ -244,6 +257,36 @@ class Doctor:
                 return
         where = "" if list(addresses) == [host] else f" ({host} is {', '.join(addresses)})"
         diagnosis.wrong(subject, text + where, _advice(host, advertised_by, addresses))
+
+
+_AUTHENTICATION_ADVICE: Final = (
+    ("has expired", "renew the certificate: the listener's ssl.keystore, or the client's"),
+    ("not valid yet", "compare the clocks of this host and of the broker's"),
+    (
+        "host name",
+        "connect by a name that the certificate is made out for, or issue it with this one among its alternative names",
+    ),
+    (
+        "for this address",
+        "connect by a name that the certificate is made out for, or issue it with this address among its "
+        "alternative names",
+    ),
+    ("trusted", "put the certificate of the broker's authority into ssl.truststore.location"),
+    (
+        "no TLS was spoken",
+        "the port is not a TLS listener's: set security.protocol=PLAINTEXT or SASL_PLAINTEXT",
+    ),
+    ("we showed none", "the listener demands a client certificate: set ssl.keystore.location"),
+    ("does not enable the SASL mechanism", "set sasl.mechanism to one of those, or enable it on the broker"),
+    ("is this a SASL listener", "the listener is not a SASL one: set security.protocol=PLAINTEXT or SSL"),
+    ("common", "compare ssl.enabled.protocols and ssl.cipher.suites of client and broker"),
+)
+_PASSWORD_ADVICE: Final = "check user and password in sasl.jaas.config, and that the user exists"
+
+
+def _authentication_advice(text: str) -> str:
+    """Say what to change where TLS or SASL failed."""
+    return next((advice for found, advice in _AUTHENTICATION_ADVICE if found in text), _PASSWORD_ADVICE)
 
 
 _PORT_ADVICE: Final = "use the port of a broker's listener"

@@ -2,16 +2,24 @@
 
 import json
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 
 import click
 
+from ottla.commands.terminal.connecting import client_settings, security_of
 from ottla.commands.terminal.failure import failing_on
 
 
 @click.command("doctor")
 @click.option("--bootstrap-server", required=True, metavar="HOST:PORT,...", help="What a client is given.")
+@click.option(
+    "--command-config",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A client's settings, as a properties file.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-def command(bootstrap_server: str, as_json: bool) -> None:
+def command(bootstrap_server: str, command_config: Path | None, as_json: bool) -> None:
     """Try every address of a cluster from here, and explain what does not fit.
 
     Fails where something is wrong.
@@ -20,10 +28,13 @@ def command(bootstrap_server: str, as_json: bool) -> None:
 
     from ottla.addresses import parse_addresses
     from ottla.commands.diagnosis.connection_checks import Doctor
+    from ottla.connection import connect
 
-    with failing_on(ValueError):
+    with failing_on(OSError, ValueError):
         addresses = parse_addresses(bootstrap_server)
-    diagnosis = trio.run(Doctor().examine, addresses)
+        security = security_of(client_settings(command_config))
+    doctor = Doctor(connector=partial(connect, security=security), protocol=security.protocol)
+    diagnosis = trio.run(doctor.examine, addresses)
     if as_json:
         findings = [
             {"subject": each.subject, "well": each.is_well, "text": each.text, "advice": each.advice or None}

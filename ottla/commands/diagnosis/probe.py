@@ -96,7 +96,8 @@ async def _probe(
     positions = await _wait_ends(admin, topic)
 
     def make_client() -> "ProbeClient":
-        client = ProbeClient(Router(parse_addresses(bootstrap_server), "ottla-probe", REQUEST_TIMEOUT_S))
+        addresses = parse_addresses(bootstrap_server)
+        client = ProbeClient(Router(addresses, "ottla-probe", REQUEST_TIMEOUT_S, admin.connector))
         client.topic = topic
         return client
 

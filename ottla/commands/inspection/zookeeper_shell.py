@@ -35,7 +35,7 @@ def command(as_json: bool, connect: str, words: Sequence[str]) -> None:
     stat PATH                 versions, times, owner
     set [-v VERSION] PATH DATA
     """
-    with _connected(connect) as client:
+    with connected(connect) as client:
         if words:
             _run(client, words, as_json=as_json)
             return
@@ -53,7 +53,12 @@ def command(as_json: bool, connect: str, words: Sequence[str]) -> None:
 
 
 @contextmanager
-def _connected(connect: str) -> "Iterator[KazooClient]":
+def connected(connect: str) -> "Iterator[KazooClient]":
+    """Connect to a ZooKeeper, and leave it again.
+
+    Raises:
+        CommandError: it is not reached, or it refuses what is asked.
+    """
     import logging
 
     from kazoo.client import KazooClient

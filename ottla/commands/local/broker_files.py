@@ -39,6 +39,7 @@ def write_properties(broker: BrokerRecord, properties: Mapping[str, str]) -> Non
     """Write a broker's ``server.properties`` into its directory, which is made if missing."""
     broker.path.mkdir(parents=True, exist_ok=True)
     lines = [f"{name}={_escaped(value)}\n" for name, value in properties.items()]
+    broker.properties.touch(mode=0o600)  # passwords may stand in it
     broker.properties.write_text(
         "# Written by `ottla up`, which writes it anew each time.\n" + "".join(lines)
     )

@@ -1,14 +1,18 @@
 """What a cluster on this machine is like at a moment: its brokers by their own word, its partitions by Metadata."""
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from struct import Struct
 from typing import Final
 
 from ottla.commands.local.cluster_directory import BrokerRecord, ClusterState
 from ottla.commands.local.health import BrokerStatus, ask_status
+from security.client_config import client_security, read_client_properties
+from security.sasl_client import authenticate
+from timing.clock import SystemClock
 from wire.errors import RemoteProtocolError
 from wire.frames import decode_response, encode_request
 from wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -88,7 +92,7 @@ def _partitions(statuses: Sequence[BrokerStatus]) -> list[PartitionView]:
             continue
         try:
             answer = _ask_metadata(status.record)
-        except (OSError, RemoteProtocolError):
+        except (OSError, ValueError, RemoteProtocolError):
             continue
         found = [
             PartitionView(
@@ -113,11 +117,38 @@ def _ask_metadata(broker: BrokerRecord) -> MetadataResponse:
         OSError: it cannot be reached, or does not answer.
         RemoteProtocolError: its answer is malformed.
     """
-    with socket.create_connection((broker.host, broker.port), timeout=_METADATA_TIMEOUT_S) as connection:
+    with _connected(broker) as connection:
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
         connection.sendall(encode_request(request, _METADATA_VERSION, 1, "ottla-status"))
         (size,) = _LENGTH.unpack(_receive(connection, _LENGTH.size))
         return decode_response(MetadataResponse, _METADATA_VERSION, _receive(connection, size))[1]
+
+
+@contextmanager
+def _connected(broker: BrokerRecord) -> Iterator[socket.socket]:
+    """Connect to one of our own brokers, as `admin` where the cluster is a secured one.
+
+    Raises:
+        OSError: it cannot be reached, or refuses us.
+    """
+    properties = broker.path.parent / "security" / "admin.properties"
+    with socket.create_connection((broker.host, broker.port), timeout=_METADATA_TIMEOUT_S) as plain:
+        if not properties.exists():
+            yield plain
+            return
+        security = client_security(read_client_properties(properties), SystemClock().wall_ms)
+        if security.context is None or security.credentials is None:
+            raise OSError(f"{properties} is not for SASL_SSL")
+        with security.context.wrap_socket(plain, server_hostname=broker.host) as connection:
+            exchange = authenticate(security.credentials, "ottla-status")
+            frame = next(exchange)
+            try:
+                while True:
+                    connection.sendall(frame)
+                    (size,) = _LENGTH.unpack(_receive(connection, _LENGTH.size))
+                    frame = exchange.send(_receive(connection, size))
+            except StopIteration:
+                yield connection
 
 
 def _receive(connection: socket.socket, size: int) -> bytes:

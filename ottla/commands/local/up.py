@@ -16,6 +16,7 @@ from ottla.commands.terminal.failure import CommandError, failing_on
 if TYPE_CHECKING:
     from ottla.commands.local.cluster_directory import ClusterDirectory, ClusterState
     from ottla.commands.local.launcher import Launcher
+    from ottla.commands.local.secure import ClusterSecurity
 
 HOST: Final = "127.0.0.1"
 ZOOKEEPER_PORT: Final = 2181
@@ -43,6 +44,11 @@ ZOOKEEPER_PORT: Final = 2181
     help="The cluster's directory; what an earlier cluster left there is gone on with.",
 )  # fmt: skip
 @click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting of all brokers.")
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="TLS, passwords and access rules: SASL_SSL only, with the clients' files in DIR/security.",
+)
 @click.option("--detach", is_flag=True, help="Return when the cluster is healthy, and leave it running.")
 def command(
     count: int,
@@ -51,6 +57,7 @@ def command(
     zookeeper_port: int | None,
     data: Path,
     overrides: Sequence[str],
+    secure: bool,
     detach: bool,
 ) -> None:
     """Start ZooKeeper and a cluster of brokers on this machine.
@@ -68,20 +75,42 @@ def command(
     from ottla.commands.local.cluster_directory import ClusterDirectory
 
     directory = ClusterDirectory(data)
+    security = _security(directory, is_wanted=secure)
     try:
         with directory.locked():
             plan = _plan(directory, count, port, zookeeper, zookeeper_port)
-            _bring_up(directory, plan, launcher, parse_overrides(overrides))
+            _bring_up(directory, plan, launcher, parse_overrides(overrides), security)
     except KeyboardInterrupt:
         raise click.Abort from None
     finally:
         launcher.close()
     if detach:
         click.echo(f"bootstrap servers: {directory.require().bootstrap_servers}")
+        if security is not None:
+            click.echo(security.summary())
         return
+    if security is not None:
+        click.echo(security.summary())
     from ottla.commands.local.watch import watch_until_interrupted
 
     watch_until_interrupted(directory)
+
+
+def _security(directory: "ClusterDirectory", *, is_wanted: bool) -> "ClusterSecurity | None":
+    """Return the security of a cluster that has or gets some.
+
+    Raises:
+        CommandError: the cluster was made with it, and is to be started without.
+    """
+    from ottla.commands.local.secure import ClusterSecurity
+
+    security = ClusterSecurity(directory)
+    if not is_wanted and security.exists():
+        raise CommandError(
+            f"the cluster in {directory.path} is a secured one: start it with --secure, "
+            f"or remove {security.path} to have it open to everybody"
+        )
+    return security if is_wanted else None
 
 
 def parse_overrides(texts: Sequence[str]) -> dict[str, str]:
@@ -157,7 +186,11 @@ def _zookeeper_port(wanted: int | None, taken: Sequence[int]) -> int:
 
 
 def _bring_up(
-    directory: "ClusterDirectory", plan: "ClusterState", launcher: "Launcher", overrides: dict[str, str]
+    directory: "ClusterDirectory",
+    plan: "ClusterState",
+    launcher: "Launcher",
+    overrides: dict[str, str],
+    security: "ClusterSecurity | None",
 ) -> None:
     """Start what was planned, and wait until it is healthy. What was started is stopped again if it is not."""
     from ottla.commands.local.broker_files import broker_properties, write_properties
@@ -175,14 +208,19 @@ def _bring_up(
                 server = start_zookeeper(directory, plan.zookeeper)
                 plan = replace(plan, zookeeper_pid=server.pid)
                 directory.write(plan)
+            if security is not None:
+                security.prepare(plan, SystemClock())
             for broker in plan.brokers:
-                properties = broker_properties(broker, len(plan.brokers), plan.zookeeper, overrides)
+                own = {} if security is None else security.broker_settings(broker)
+                properties = broker_properties(broker, len(plan.brokers), plan.zookeeper, own | overrides)
                 write_properties(broker, properties)
             if server is None:
                 require_zookeeper(plan.zookeeper)
             else:
                 server.wait_serving()
                 server.detach()
+            if security is not None:
+                security.write_users(plan.zookeeper)
             with held_back():  # between a broker's start and the note of its pid, nobody could stop it
                 plan = plan.with_brokers(launcher.launch(plan.brokers))
                 directory.write(plan)

@@ -178,7 +178,9 @@ async def _begin(
     """Set the throttle and begin the moves, or set the rate of moves that go on already."""
     keeper = None
     if throttle is not None:
-        keeper = start_keeper(options["bootstrap_server"], targets.keys(), throttle)
+        keeper = start_keeper(
+            options["bootstrap_server"], options["command_config"], targets.keys(), throttle
+        )
     try:
         if throttle is not None:
             await set_throttle(admin, throttle)

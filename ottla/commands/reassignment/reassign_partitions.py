@@ -93,6 +93,7 @@ def command(
     options["list"] = options.pop("list_")
     action = _action(options)
     options |= {"as_json": as_json, "bootstrap_server": bootstrap_server, "timeout_s": timeout_s}
+    options["command_config"] = command_config
     for name in ("add_brokers", "remove_brokers", "broker_list"):
         options[name] = parse_broker_ids(options[name])
     run = actions.RUN[action]

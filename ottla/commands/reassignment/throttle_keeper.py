@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Collection
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -34,7 +35,10 @@ PATIENCE_S: Final = 600.0
 
 
 def start_keeper(
-    bootstrap_server: str, partitions: Collection[TopicPartition], throttle: Throttle
+    bootstrap_server: str,
+    command_config: Path | None,
+    partitions: Collection[TopicPartition],
+    throttle: Throttle,
 ) -> "subprocess.Popen[bytes]":
     """Start the keeper of a throttle that is about to be set; it waits for `release_keeper`."""
     keeper = subprocess.Popen(
@@ -46,6 +50,7 @@ def start_keeper(
     )
     order = {
         "bootstrap_server": bootstrap_server,
+        "command_config": None if command_config is None else str(command_config.absolute()),
         "partitions": sorted(partitions),
         "throttle": throttle.to_text(),
     }
@@ -137,12 +142,17 @@ async def _patiently(admin: "Admin") -> set[TopicPartition]:
 def main() -> None:
     """Read what to keep, wait until the command has set it up or is gone, and keep it."""
     from ottla.admin import open_admin
+    from ottla.commands.terminal.connecting import client_settings, security_of
 
     order = json.loads(sys.stdin.readline())
     sys.stdin.read()
+    file = order["command_config"]
+    security = security_of(client_settings(None if file is None else Path(file)))
 
     async def run() -> None:
-        async with open_admin(order["bootstrap_server"], client_id="ottla-throttle-keeper") as admin:
+        async with open_admin(
+            order["bootstrap_server"], client_id="ottla-throttle-keeper", security=security
+        ) as admin:
             partitions = [TopicPartition(topic, number) for topic, number in order["partitions"]]
             await keep(admin, partitions, Throttle.from_text(order["throttle"]))
 

@@ -1,22 +1,19 @@
 """What the commands that talk to a cluster share: the options that say which one, and connecting to it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ottla.commands.terminal.failure import CommandError, failing_on
+from ottla.commands.terminal.failure import failing_on
 
 if TYPE_CHECKING:
     from ottla.admin import Admin
+    from security.client_config import ClientSecurity
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _T = TypeVar("_T")
-
-_PLAIN: Final = {"security.protocol": "PLAINTEXT"}
-"""Settings of a client's configuration that are understood in one value only."""
-_REFUSED: Final = ("ssl.", "sasl.")
 
 
 def cluster_options(function: _F) -> _F:
@@ -40,6 +37,8 @@ def common_options(function: _F) -> _F:
     options = (
         click.option(
             "--command-config",
+            "--admin.config",
+            "command_config",
             type=click.Path(path_type=Path, exists=True, dir_okay=False),
             help="A client's settings, as a properties file.",
         ),
@@ -76,29 +75,40 @@ def with_admin(
 
     from ottla.admin import ApiError, ConnectError, NoCommonVersionError, open_admin
 
-    client_id = _client_id(command_config) or f"ottla-{name}"
+    with failing_on(OSError, ValueError):
+        settings = client_settings(command_config)
+        security = security_of(settings)
+    client_id = settings.get("client.id") or f"ottla-{name}"
 
     async def run() -> _T:
-        async with open_admin(bootstrap_server, client_id=client_id, timeout_s=timeout_s) as admin:
+        async with open_admin(
+            bootstrap_server, client_id=client_id, timeout_s=timeout_s, security=security
+        ) as admin:
             return await body(admin)
 
     with failing_on(ApiError, ConnectError, NoCommonVersionError, ValueError):
         return trio.run(run)
 
 
-def _client_id(command_config: Path | None) -> str | None:
-    """Read what we follow of a client's settings, and refuse what would change how we connect.
+def client_settings(command_config: Path | None) -> dict[str, str]:
+    """Return the settings of a client's properties file; none without a file.
 
     Raises:
-        CommandError: the file asks for a protocol that these commands do not speak.
+        OSError: it cannot be read.
+        ValueError: it is no properties file.
     """
-    if command_config is None:
-        return None
-    import javaproperties
+    from security.client_config import read_client_properties
 
-    with command_config.open(encoding="utf-8") as file:
-        settings: dict[str, str] = javaproperties.load(file)
-    for name, value in settings.items():
-        if name.startswith(_REFUSED) or value.upper() != _PLAIN.get(name, value.upper()):
-            raise CommandError(f"{command_config}: {name} is not supported: these commands speak PLAINTEXT")
-    return settings.get("client.id")
+    return {} if command_config is None else read_client_properties(command_config)
+
+
+def security_of(settings: Mapping[str, str]) -> "ClientSecurity":
+    """Return the TLS and SASL of a client that has these settings.
+
+    Raises:
+        ValueError: one of them cannot be used; the text names it.
+    """
+    from security.client_config import client_security
+    from timing.clock import SystemClock
+
+    return client_security(settings, SystemClock().wall_ms)

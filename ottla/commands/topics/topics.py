@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ottla.commands.terminal.failure import CommandError, failing_on
+from ottla.commands.terminal.connecting import cluster_options, with_admin
+from ottla.commands.terminal.failure import CommandError
 from wire.internal_topics import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ _GOES_WITH: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 @click.command("topics")
-@click.option("--bootstrap-server", required=True, metavar="HOST:PORT,...", help="Brokers to connect to.")
+@cluster_options
 @click.option("--create", is_flag=True, help="Create a topic.")
 @click.option("--list", "list_", is_flag=True, help="List topics.")
 @click.option("--describe", is_flag=True, help="Show partitions, leaders, replicas and ISR.")
@@ -59,22 +61,15 @@ _GOES_WITH: Final[Mapping[str, tuple[str, ...]]] = {
 @click.option("--at-min-isr-partitions", is_flag=True, help="Only partitions at min.insync.replicas.")
 @click.option("--topics-with-overrides", is_flag=True, help="Only topics with settings of their own.")
 @click.option("--exclude-internal", is_flag=True, help="Leave out the cluster's own topics.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-@click.option("--timeout", "timeout_s", type=click.FloatRange(min=0.1), default=30.0, help="Seconds to try.")
-def command(bootstrap_server: str, timeout_s: float, **options: Any) -> None:
+def command(bootstrap_server: str, timeout_s: float, command_config: Path | None, **options: Any) -> None:
     """Create, list, describe, alter and delete topics."""
     options["list"] = options.pop("list_")
     action = _action(options)
-    import trio
 
-    from ottla.admin import ApiError, ConnectError, NoCommonVersionError, open_admin
+    async def body(admin: "Admin") -> None:
+        await _RUN[action](admin, options)
 
-    async def run() -> None:
-        async with open_admin(bootstrap_server, client_id="ottla-topics", timeout_s=timeout_s) as admin:
-            await _RUN[action](admin, options)
-
-    with failing_on(ApiError, ConnectError, NoCommonVersionError, ValueError):
-        trio.run(run)
+    with_admin("topics", bootstrap_server, timeout_s, command_config, body)
 
 
 def _action(options: Mapping[str, Any]) -> str:
