@@ -69,7 +69,7 @@ def _of_listener(
     if endpoint.security_protocol.is_sasl:
         identities = Identities(context.scram.find, lambda _mechanism, _token_id: None, clock.wall_ms)
         sasl = sasl_settings(
-            config, endpoint.listener_name, identities, partial(answer_versions, context.served, False)
+            config, endpoint.listener_name, identities, partial(answer_versions, context.served)
         )
     return ListenerSecurity(
         tls_listener(config, endpoint) if endpoint.security_protocol.is_encrypted else None,

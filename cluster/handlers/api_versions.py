@@ -29,8 +29,9 @@ def register(registry: "Registry") -> None:
 def begin(call: "ApiCall") -> None:
     """Answer with every served API; note the client's software where it tells it."""
     request: ApiVersionsRequest = call.request
-    has_own = call.broker.session_watch is not None
-    response = answer(call.broker.served, has_own, request, call.version)
+    is_our_own = call.version >= 3 and request.client_software_name == SOFTWARE_NAME
+    with_own = is_our_own and call.broker.session_watch is not None
+    response = answer(call.broker.served, request, call.version, with_own=with_own)
     if response.error_code == Error.NONE:
         connection = call.slot.connection
         connection.client_software_name = request.client_software_name
@@ -39,15 +40,15 @@ def begin(call: "ApiCall") -> None:
 
 
 def answer(
-    served: "ServedApis", has_own: bool, request: ApiVersionsRequest | None, version: int
+    served: "ServedApis", request: ApiVersionsRequest | None, version: int, *, with_own: bool = False
 ) -> ApiVersionsResponse:
     """Return the answer to a request, before and after authentication alike.
 
     Args:
         served: What is served.
-        has_own: Whether brokers of our own kind are shown the APIs that only they know.
         request: The request; None where its version is not served.
         version: Its version.
+        with_own: Whether to show the APIs that only brokers of our own kind know.
     """
     if request is None:
         return unsupported_version_response(served)
@@ -56,9 +57,8 @@ def answer(
         and _SOFTWARE_NAME.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=Error.INVALID_REQUEST)
-    to_our_own = has_own and version >= 3 and request.client_software_name == SOFTWARE_NAME
     return ApiVersionsResponse(
-        api_keys=[_versions(route) for route in served if route.key < FIRST_OWN_KEY or to_our_own],
+        api_keys=[_versions(route) for route in served if route.key < FIRST_OWN_KEY or with_own],
         finalized_features_epoch=0 if version >= 3 else -1,
     )
 
