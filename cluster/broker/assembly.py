@@ -146,7 +146,7 @@ def assemble(
         Dispatcher(context, registry).dispatch,
         limits=_network_limits(config),
         quotas=quotas,
-        security=listener_security(config, addresses, context, clock),
+        security=listener_security(config, addresses, context, environment),
     )
     handover = None
     if config.ottla_peer_timeout_ms > 0:

@@ -12,26 +12,28 @@ from cluster.network.endpoints import Endpoint
 from cluster.network.listener_security import ListenerSecurity
 from cluster.network.secured_link import dial_with_sasl, dial_with_tls
 from cluster.security.authentication_log import AuthenticationLog
+from cluster.security.jwks import JsonWebKeys
 
 if TYPE_CHECKING:
     from cluster.broker.addresses import Addresses
     from cluster.configuration.broker_config import BrokerConfig
-    from cluster.environment.ports import Environment
+    from cluster.environment.ports import Environment, Offload
     from cluster.handlers.context import BrokerContext
     from timing.clock import Clock
 
 
 def listener_security(
-    config: "BrokerConfig", addresses: "Addresses", context: "BrokerContext", clock: "Clock"
+    config: "BrokerConfig", addresses: "Addresses", context: "BrokerContext", environment: "Environment"
 ) -> Mapping[str, ListenerSecurity]:
     """Return what peers have to pass on each listener that is not PLAINTEXT.
 
     Raises:
         ConfigError: a setting of TLS or SASL cannot be used.
     """
+    clock = environment.clock
     log = AuthenticationLog(clock.monotonic)
     return {
-        endpoint.listener_name: _of_listener(config, endpoint, context, clock, log)
+        endpoint.listener_name: _of_listener(config, endpoint, context, environment, log)
         for endpoint in addresses.bound
         if endpoint.security_protocol.is_encrypted or endpoint.security_protocol.is_sasl
     }
@@ -58,16 +60,44 @@ def broker_dial(config: "BrokerConfig", addresses: "Addresses", environment: "En
     return dial
 
 
+def _keys(
+    context: "BrokerContext",
+    clock: "Clock",
+    offload: "Offload",
+    url: str,
+    refresh_s: float,
+    retry_s: float,
+    retry_max_s: float,
+) -> JsonWebKeys:
+    """Return the key set at a URL, which is fetched from now on until the broker ends."""
+    keys = JsonWebKeys(
+        url,
+        refresh_s=refresh_s,
+        retry_s=retry_s,
+        retry_max_s=retry_max_s,
+        monotonic=clock.monotonic,
+        offload=offload,
+    )
+    context.nursery.start_soon(keys.run, name=f"token keys of {url}")
+    return keys
+
+
 def _of_listener(
     config: "BrokerConfig",
     endpoint: Endpoint,
     context: "BrokerContext",
-    clock: "Clock",
+    environment: "Environment",
     log: AuthenticationLog,
 ) -> ListenerSecurity:
+    clock, offload = environment.clock, environment.offload_abandoned
     sasl = None
     if endpoint.security_protocol.is_sasl:
-        identities = Identities(context.scram.find, lambda _mechanism, _token_id: None, clock.wall_ms)
+        identities = Identities(
+            context.scram.find,
+            lambda _mechanism, _token_id: None,
+            clock.wall_ms,
+            partial(_keys, context, clock, offload),
+        )
         sasl = sasl_settings(
             config, endpoint.listener_name, identities, partial(answer_versions, context.served)
         )

@@ -26,8 +26,16 @@ def settings(ports: range) -> Mapping[str, str]:
     users = 'user_broker="b secret" user_alice="a,=\\"x"'
     plain = f'{PLAIN_MODULE} required username="broker" password="b secret" {users};'
     return {
-        "listeners": f"CLIENT://127.0.0.1:{ports[0]},BROKER://127.0.0.1:{ports[1]}",
-        "listener.security.protocol.map": "CLIENT:SASL_PLAINTEXT,BROKER:SASL_PLAINTEXT",
+        "listeners": ",".join(
+            f"{name}://127.0.0.1:{port}"
+            for name, port in zip(("CLIENT", "BROKER", "TOKEN"), ports, strict=True)
+        ),
+        "listener.security.protocol.map": "CLIENT:SASL_PLAINTEXT,BROKER:SASL_PLAINTEXT,TOKEN:SASL_PLAINTEXT",
+        "listener.name.token.sasl.enabled.mechanisms": "OAUTHBEARER",
+        "listener.name.token.oauthbearer.sasl.jaas.config": (
+            "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+            'unsecuredValidatorRequiredScope="produce";'
+        ),
         "inter.broker.listener.name": "BROKER",
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
@@ -107,6 +115,26 @@ def test_plain(cluster: SecuredCluster) -> None:
     config = client(cluster, "PLAIN", "alice", 'a,="x')
     admin(cluster).create_topics([NewTopic("plain", 1, 2)])["plain"].result(30)
     produce_and_consume(config, "plain")
+
+
+def bearer(cluster: SecuredCluster, scope: str) -> dict[str, object]:
+    return {
+        "bootstrap.servers": f"127.0.0.1:{cluster.ports[0][2]}",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "enable.sasl.oauthbearer.unsecure.jwt": True,
+        "sasl.oauthbearer.config": f"principal=erin scope={scope} lifeSeconds=60",
+        "log_level": 0,
+    }
+
+
+def test_a_bearer_token(cluster: SecuredCluster) -> None:
+    admin(cluster).create_topics([NewTopic("bearer", 1, 2)])["bearer"].result(30)
+    produce_and_consume(bearer(cluster, "produce"), "bearer")
+
+
+def test_a_bearer_token_without_the_scope(cluster: SecuredCluster) -> None:
+    assert refusal(bearer(cluster, "nothing")) is not None
 
 
 @pytest.mark.parametrize(

@@ -104,31 +104,22 @@ sasl.login.retry.backoff.ms | long | 100 | low | read-only
 sasl.mechanism.inter.broker.protocol | string | GSSAPI | medium | read-only
     The SASL mechanism between brokers.
 sasl.oauthbearer.clock.skew.seconds | int | 30 | low | read-only
-    without effect
     The difference of clocks that OAuth allows.
 sasl.oauthbearer.expected.audience | list | null | low | read-only
-    without effect
     The audience that an OAuth token must name.
 sasl.oauthbearer.expected.issuer | string | null | low | read-only
-    without effect
     The issuer that an OAuth token must name.
 sasl.oauthbearer.jwks.endpoint.refresh.ms | long | 3600000 | low | read-only
-    without effect
     How often the OAuth provider's keys are read again.
 sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms | long | 10000 | low | read-only
-    without effect
     The longest rest between tries to read those keys.
 sasl.oauthbearer.jwks.endpoint.retry.backoff.ms | long | 100 | low | read-only
-    without effect
     The first rest between tries to read those keys.
 sasl.oauthbearer.jwks.endpoint.url | string | null | medium | read-only
-    without effect
     Where those keys are read.
 sasl.oauthbearer.scope.claim.name | string | scope | low | read-only
-    without effect
     The OAuth claim that holds the scope.
 sasl.oauthbearer.sub.claim.name | string | sub | low | read-only
-    without effect
     The OAuth claim that holds the subject.
 sasl.oauthbearer.token.endpoint.url | string | null | medium | read-only
     without effect
