@@ -1,0 +1,190 @@
+"""One secured cluster of both kinds of broker, from one set of settings, with Java's tools and librdkafka."""
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.compat.apache_kafka import KafkaBroker
+from tests.compat.certificates import PASSWORD, Authority
+from tests.compat.secured_cluster import SecuredCluster, write_properties
+from tests.compat.test_sasl import SCRAM_MODULE, produce_and_consume
+from tests.patience import until
+
+TOPICS = "org.apache.kafka.tools.TopicCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+ADMIN_PASSWORD = "admin secret"
+OTTLA, KAFKA = 0, 1
+OTTLA_COMMAND = str(Path(sys.executable).parent / "ottla")
+
+
+def settings(ports: range, authority: Authority, number: int) -> Mapping[str, str]:
+    scram = f'{SCRAM_MODULE} required username="admin" password="{ADMIN_PASSWORD}";'
+    return {
+        "listeners": f"SASL_SSL://127.0.0.1:{ports[0]},SSL://127.0.0.1:{ports[1]}",
+        "security.inter.broker.protocol": "SASL_SSL",
+        "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512,SCRAM-SHA-256",
+        "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": scram,
+        "listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config": f"{SCRAM_MODULE} required;",
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.location": str(authority.pkcs12(f"broker{number}")),
+        "ssl.keystore.password": PASSWORD,
+        "ssl.key.password": PASSWORD,
+        "ssl.truststore.type": "JKS",
+        "ssl.truststore.location": str(authority.trust_store("JKS")),
+        "ssl.truststore.password": PASSWORD,
+        "listener.name.ssl.ssl.client.auth": "required",
+        "ssl.principal.mapping.rules": "RULE:^.*CN=([a-z0-9]+).*$/$1/L,DEFAULT",
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "super.users": "User:admin;User:alice",
+        "default.replication.factor": "2",
+        "min.insync.replicas": "2",
+    }
+
+
+class Mixed:
+    """The cluster, and what its clients need."""
+
+    def __init__(
+        self, cluster: SecuredCluster, authority: Authority, java: Sequence[str], directory: Path
+    ) -> None:
+        self.cluster = cluster
+        self.authority = authority
+        self.java = java
+        self.properties = write_properties(
+            directory / "admin.properties",
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.jaas.config": f'{SCRAM_MODULE} required username="admin" password="{ADMIN_PASSWORD}";',
+                "ssl.truststore.type": "JKS",
+                "ssl.truststore.location": str(authority.trust_store("JKS")),
+                "ssl.truststore.password": PASSWORD,
+            },
+        )
+
+    def address(self, kind: int, listener: int = 0) -> str:
+        return f"127.0.0.1:{self.cluster.ports[kind][listener]}"
+
+    def librdkafka(self, kind: int, user: str = "admin", password: str = ADMIN_PASSWORD) -> dict[str, object]:
+        return {
+            "bootstrap.servers": self.address(kind),
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": user,
+            "sasl.password": password,
+            "ssl.ca.location": str(self.authority.certificate),
+            "log_level": 0,
+        }
+
+    def tool(self, kind: int, main: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [
+                *(*self.java, main, "--bootstrap-server", self.address(kind)),
+                *("--command-config", str(self.properties), *arguments),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory, kafka_java: list[str]) -> Iterator[Mixed]:
+    directory = tmp_path_factory.mktemp("mixed")
+    authority = Authority(directory / "authority")
+    with SecuredCluster(directory, 2) as cluster:
+        bootstrap = subprocess.run(
+            [
+                *(
+                    OTTLA_COMMAND,
+                    "configs",
+                    "--zookeeper",
+                    cluster.zookeeper,
+                    "--alter",
+                    "--entity-type",
+                    "users",
+                ),
+                *("--entity-name", "admin", "--add-config", f"SCRAM-SHA-512=[password={ADMIN_PASSWORD}]"),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert bootstrap.returncode == 0, bootstrap.stderr
+        kafka = KafkaBroker(
+            kafka_java,
+            directory / "kafka",
+            KAFKA,
+            cluster.ports[KAFKA][0],
+            cluster.zookeeper,
+            settings(cluster.ports[KAFKA], authority, KAFKA),
+        )
+        kafka.start()
+        try:
+            cluster.start([settings(cluster.ports[OTTLA], authority, OTTLA)])
+            found = Mixed(cluster, authority, kafka_java, directory)
+            until(lambda: len(brokers(found)) == 2)
+            yield found
+        finally:
+            kafka.stop()
+
+
+def brokers(mixed: Mixed) -> list[int]:
+    return list(AdminClient(mixed.librdkafka(OTTLA)).list_topics(timeout=10).brokers)
+
+
+@pytest.mark.parametrize("kind", [OTTLA, KAFKA])
+def test_records_are_replicated_between_both_kinds(mixed: Mixed, kind: int) -> None:
+    topic = f"mixed-{kind}"
+    admin = AdminClient(mixed.librdkafka(kind))
+    admin.create_topics([NewTopic(topic, 4, 2)])[topic].result(60)
+    produce_and_consume(mixed.librdkafka(kind), topic)
+
+
+@pytest.mark.parametrize("kind", [OTTLA, KAFKA])
+def test_a_user_made_by_javas_tool_logs_in_at_both(mixed: Mixed, kind: int) -> None:
+    user = f"user{kind}"
+    added = "SCRAM-SHA-512=[iterations=8192,password=p secret]"
+    made = mixed.tool(
+        kind, CONFIGS, "--alter", "--entity-type", "users", "--entity-name", user, "--add-config", added
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
+    for each in (OTTLA, KAFKA):
+        admin = AdminClient(mixed.librdkafka(each))
+        described = admin.describe_user_scram_credentials([user])[user].result(60)
+        assert [info.iterations for info in described.scram_credential_infos] == [8192]
+        client = AdminClient(mixed.librdkafka(each, user, "p secret"))
+        assert client.list_topics(timeout=20).brokers
+
+
+def test_a_certificate_names_its_owner_at_both(mixed: Mixed) -> None:
+    """`alice` is a super user by her certificate's common name; `bob` may not see a topic."""
+    admin = AdminClient(mixed.librdkafka(OTTLA))
+    admin.create_topics([NewTopic("certified", 1, 2)])["certified"].result(60)
+    for kind in (OTTLA, KAFKA):
+        seen = {}
+        for name in ("alice", "bob"):
+            pem = str(mixed.authority.pem(name))
+            config = {
+                "bootstrap.servers": mixed.address(kind, 1),
+                "security.protocol": "SSL",
+                "ssl.ca.location": str(mixed.authority.certificate),
+                "ssl.certificate.location": pem,
+                "ssl.key.location": pem,
+            }
+            seen[name] = AdminClient(config).list_topics(timeout=20).topics
+        assert "certified" in seen["alice"]
+        assert not seen["bob"]
+
+
+def test_javas_tools_list_topics_at_both(mixed: Mixed) -> None:
+    listed = {kind: mixed.tool(kind, TOPICS, "--list") for kind in (OTTLA, KAFKA)}
+    for each in listed.values():
+        assert each.returncode == 0, each.stdout + each.stderr
+    assert sorted(listed[OTTLA].stdout.split()) == sorted(listed[KAFKA].stdout.split())
