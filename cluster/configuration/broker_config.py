@@ -359,6 +359,12 @@ def _check_together(config: BrokerConfig) -> None:
             "less than connections.max.idle.ms",
         ),
         (
+            not config.security_inter_broker_protocol.startswith("SASL")
+            or config.sasl_mechanism_inter_broker_protocol != "GSSAPI",
+            "sasl.mechanism.inter.broker.protocol",
+            "a mechanism that is served, which Kerberos is not: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER",
+        ),
+        (
             _is_spoken(config.inter_broker_protocol_version),
             "inter.broker.protocol.version",
             "3.0 to 3.9",
