@@ -9,6 +9,7 @@ from cluster.broker.broker_clients import BrokerClients
 from cluster.broker.components import Components
 from cluster.broker.listener_security import broker_dial, listener_security
 from cluster.broker.process_limits import connection_descriptor_max
+from cluster.broker.token_upkeep import stored_tokens
 from cluster.configuration.authorizer_settings import authorizer_settings
 from cluster.configuration.topic_config import check_topic_config
 from cluster.controller.controller import Controller
@@ -136,6 +137,7 @@ def assemble(
         auto_creation=AutoCreation(config, topic_admin),
         producer_ids=producer_ids,
         connection_limits=connection_limits,
+        tokens=stored_tokens(config, zookeeper, clock.wall_ms),
     )
     _authorize(context, registry, environment)
     quotas = connection_limits.quotas(

@@ -28,10 +28,12 @@ from cluster.broker.controlled_shutdown import ControlledShutdown
 from cluster.broker.exit_codes import BrokerStopError, ExitCode
 from cluster.broker.gauges import add_gauges
 from cluster.broker.live_configuration import LiveConfiguration
+from cluster.broker.live_quotas import LiveQuotas, client_quotas
 from cluster.broker.management import management_methods
 from cluster.broker.registration import Registration
 from cluster.broker.state_change_publisher import StateChangePublisher
 from cluster.broker.state_changes import StateChanges
+from cluster.broker.token_upkeep import follow_tokens, sweep_tokens
 from cluster.environment.ports import Environment
 from cluster.journal.writer import StateJournal
 from cluster.metrics.catalogue import BrokerMetrics
@@ -113,6 +115,9 @@ class Broker:
         )
         self._scram = ScramCredentials()
         self._live.follow_entities(USERS, self._users_changed)
+        self._limits = ConnectionLimits(config, environment.offload_abandoned)
+        self._quotas = LiveQuotas(client_quotas(config), self._limits)
+        self._quotas.follow(self._live)
         self._registration: Registration | None = None
         self._logs: LogStore | None = None
         self._components: Components | None = None
@@ -191,8 +196,7 @@ class Broker:
                 self._online_directories, config.broker_id, environment.clock.wall_ms, environment.offload
             )
             service.start_soon(self.changes.journal.run, name="state-change journal")
-        limits = ConnectionLimits(config, environment.offload_abandoned)
-        await limits.resolve()
+        await self._limits.resolve()
         components = assemble(
             config,
             environment,
@@ -202,13 +206,17 @@ class Broker:
             store=self._store,
             logs=logs,
             registration=registration,
-            connection_limits=limits,
+            connection_limits=self._limits,
             metrics=self.metrics,
             publisher=StateChangePublisher(self.changes),
             scram=self._scram,
             nursery=service,
         )
+        self._quotas.attach(
+            components.context, components.listeners.quotas, environment.clock, components.timer, service
+        )
         add_gauges(self.metrics, components)
+        self._quotas.add_probes(self.metrics)
         self._live.on_unclean_election = components.context.controller.unclean_election_enabled
         return components
 
@@ -224,6 +232,11 @@ class Broker:
         """Start what works on the logs; nothing is served yet."""
         context = components.context
         service.start_soon(components.timer.run, name="timer")
+        tokens = context.tokens
+        if tokens.tokens.settings is not None:
+            await registration.in_session(tokens.load)
+            service.start_soon(follow_tokens, tokens, registration, name="delegation tokens")
+            service.start_soon(sweep_tokens, context, name="expiry of delegation tokens")
         acls = context.acls
         if acls is not None:
             await registration.in_session(acls.load)

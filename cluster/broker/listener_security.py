@@ -13,6 +13,7 @@ from cluster.network.listener_security import ListenerSecurity
 from cluster.network.secured_link import dial_with_sasl, dial_with_tls
 from cluster.security.authentication_log import AuthenticationLog
 from cluster.security.jwks import JsonWebKeys
+from cluster.security.token_logins import TokenLogins
 
 if TYPE_CHECKING:
     from cluster.broker.addresses import Addresses
@@ -94,7 +95,7 @@ def _of_listener(
     if endpoint.security_protocol.is_sasl:
         identities = Identities(
             context.scram.find,
-            lambda _mechanism, _token_id: None,
+            TokenLogins(context.tokens.tokens).find,
             clock.wall_ms,
             partial(_keys, context, clock, offload),
         )

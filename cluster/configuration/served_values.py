@@ -161,6 +161,13 @@ class ServedValues:
     transaction_remove_expired_transaction_cleanup_interval_ms: int
     transaction_partition_verification_enable: bool
     authorizer_class_name: str
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
+    delegation_token_secret_key: str | None
+    delegation_token_master_key: str | None
+    delegation_token_expiry_time_ms: int
+    delegation_token_max_lifetime_ms: int
+    delegation_token_expiry_check_interval_ms: int
     quota_window_num: int
     quota_window_size_seconds: int
     replication_quota_window_size_seconds: int

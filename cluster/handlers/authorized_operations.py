@@ -1,51 +1,21 @@
 """The operations that a client may do on a resource, as the bit field that several answers carry.
 
-Without an authorizer everybody may do everything that a resource of the kind supports.
+Without an authorizer everybody may do everything that a resource of the kind supports; with one, see
+`authorization.guards.operations_bits`.
 """
 
-from enum import IntEnum
 from typing import Final
 
-
-class Operation(IntEnum):
-    """What an access rule speaks of; the number is the operation's place in the bit field."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-
-
-def _bits(*operations: Operation) -> int:
-    return sum(1 << operation for operation in operations)
-
+from wire.acl_codes import OPERATIONS_OF, ResourceType
 
 NOT_ASKED: Final = -(1 << 31)
 """In place of the bit field where the client did not ask for it."""
 
-TOPIC_OPERATIONS: Final = _bits(
-    Operation.READ,
-    Operation.WRITE,
-    Operation.CREATE,
-    Operation.DELETE,
-    Operation.ALTER,
-    Operation.DESCRIBE,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
-)
-GROUP_OPERATIONS: Final = _bits(Operation.READ, Operation.DELETE, Operation.DESCRIBE)
-CLUSTER_OPERATIONS: Final = _bits(
-    Operation.CREATE,
-    Operation.ALTER,
-    Operation.DESCRIBE,
-    Operation.CLUSTER_ACTION,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
-    Operation.IDEMPOTENT_WRITE,
-)
+
+def _all_of(resource_type: ResourceType) -> int:
+    return sum(1 << operation for operation in OPERATIONS_OF[resource_type])
+
+
+TOPIC_OPERATIONS: Final = _all_of(ResourceType.TOPIC)
+GROUP_OPERATIONS: Final = _all_of(ResourceType.GROUP)
+CLUSTER_OPERATIONS: Final = _all_of(ResourceType.CLUSTER)

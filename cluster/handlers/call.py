@@ -27,9 +27,25 @@ class ApiCall:
         request: The decoded request message.
         slot: Where the answer goes; its connection says who asks.
         broker: Everything that handlers work with.
+        throttle_ms: For how many milliseconds its client is held back, so far.
+        came_s: When it came, until its time has been charged; None where no quota is set.
+        handling_s: How long its handler took to return; None before.
+        is_exempt: Whether the request quota does not count it.
     """
 
-    __slots__ = ("_amendments", "_begun", "_time_ms", "broker", "header", "request", "slot")
+    __slots__ = (
+        "_amendments",
+        "_begun",
+        "_time_ms",
+        "broker",
+        "came_s",
+        "handling_s",
+        "header",
+        "is_exempt",
+        "request",
+        "slot",
+        "throttle_ms",
+    )
 
     def __init__(
         self,
@@ -44,6 +60,10 @@ class ApiCall:
         self.slot = slot
         self.broker = broker
         self._amendments: tuple[Callable[[Any], Any], ...] = ()
+        self.throttle_ms = 0
+        self.came_s: float | None = None
+        self.handling_s: float | None = None
+        self.is_exempt = False
         self._time_ms = time_ms
         self._begun = 0.0 if time_ms is None else broker.clock.monotonic()
 
@@ -116,10 +136,17 @@ class ApiCall:
         """Encode the response at the request's version and hand it to the slot."""
         for amendment in self._amendments:
             response = amendment(response)
+        if self.charge() and hasattr(response, "throttle_time_ms"):
+            response = response.replace(throttle_time_ms=self.throttle_ms)
         if self._time_ms is not None:
             self._time_ms.observe((self.broker.clock.monotonic() - self._begun) * 1000)
         header = self.header
         self.slot.complete(encode_response(response, header.api_version, header.correlation_id))
+
+    def charge(self) -> int:
+        """Charge the request's time to its client's quota; returns for how many milliseconds it is held back."""
+        throttling = self.broker.throttling
+        return 0 if throttling is None else throttling.charge(self)
 
     def skip(self) -> None:
         """Finish without an answer: a Produce with acks=0.

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cluster.coordinator.producer_ids import ProducerIds
     from cluster.coordinator.transactions.transactions import Transactions
     from cluster.handlers.auto_creation import AutoCreation
+    from cluster.handlers.throttling import Throttling
     from cluster.network.connection_limits import ConnectionLimits
     from cluster.network.endpoints import Endpoint
     from cluster.peers.session_watch import SessionWatch
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from cluster.zookeeper.broker_store import BrokerStore
     from cluster.zookeeper.client import ZooKeeper
     from cluster.zookeeper.stored_acls import StoredAcls
+    from cluster.zookeeper.stored_tokens import StoredTokens
     from storage.disk import Disk
     from timing.clock import Clock
     from wire.apis import ApiKey
@@ -82,8 +84,10 @@ class BrokerContext:
         producer_ids: Hands out producer ids.
         connection_limits: How many connections there may be.
         session_watch: Watches over the sessions of other brokers; None where that is switched off.
+        tokens: The delegation tokens.
         endpoints: The advertised endpoints by listener name.
         authorizer: Decides who may do what; None where everybody may do everything.
+        throttling: Charges requests to client quotas; None while nobody has one.
         acls: The rules that the authorizer decides by, for those who change them; None where there is none.
     """
 
@@ -107,7 +111,9 @@ class BrokerContext:
     auto_creation: "AutoCreation"
     producer_ids: "ProducerIds"
     connection_limits: "ConnectionLimits"
+    tokens: "StoredTokens"
     session_watch: "SessionWatch | None" = None
     endpoints: "dict[str, Endpoint]" = field(default_factory=dict)
     authorizer: "Authorizer | None" = None
     acls: "StoredAcls | None" = None
+    throttling: "Throttling | None" = None

@@ -6,11 +6,12 @@ REQUEST_TIMED_OUT: the partitions are added all the same.
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cluster.handlers.bounded_concurrency import each_of
 from cluster.handlers.failures import EXPECTED_FAILURES, Failure, failure_of
 from cluster.handlers.metadata_waits import wait_all_told
+from cluster.handlers.mutation_quota import MutationAllowance
 from wire.apis import ApiKey
 from wire.errors import Error
 from wire.messages.create_partitions import (
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
     from cluster.handlers.registry import Registry
     from cluster.replication.metadata_cache import ClusterSnapshot
+
+_STRICT_SINCE: Final = 3
+"""From this version on a client knows THROTTLING_QUOTA_EXCEEDED."""
 
 
 def register(registry: "Registry") -> None:
@@ -44,10 +48,18 @@ async def handle(call: "ApiCall") -> CreatePartitionsResponse:
         if count > 1:
             failures[name] = Failure(Error.INVALID_REQUEST, "the topic stands in the request more than once")
 
+    allowance = MutationAllowance(call, strict=call.version >= _STRICT_SINCE)
+
     async def extend(topic: CreatePartitionsTopic) -> None:
+        charged = 0
         try:
+            if not request.validate_only:
+                present = len(broker.metadata.snapshot.topics.get(topic.name, ()))
+                allowance.take(added := max(topic.count - present, 0))
+                charged = added
             await broker.topic_admin.create_partitions(topic, validate_only=request.validate_only)
         except EXPECTED_FAILURES as exception:
+            allowance.give_back(charged)
             failures[topic.name] = failure_of(exception)
 
     await each_of([topic for topic in request.topics if failures[topic.name] is None], extend)
@@ -61,6 +73,7 @@ async def handle(call: "ApiCall") -> CreatePartitionsResponse:
         for topic in extended:
             if request.timeout_ms <= 0 or not _is_led(broker.metadata.snapshot, topic):
                 failures[topic.name] = Failure(Error.REQUEST_TIMED_OUT, None)
+    allowance.settle()
     return CreatePartitionsResponse(
         results=[
             CreatePartitionsTopicResult(

@@ -7,12 +7,13 @@ have heard of the topics.
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cluster.handlers.bounded_concurrency import each_of
 from cluster.handlers.describe_configs import topic_configs
 from cluster.handlers.failures import EXPECTED_FAILURES, Failure, failure_of
 from cluster.handlers.metadata_waits import wait_all_told
+from cluster.handlers.mutation_quota import MutationAllowance
 from wire.apis import ApiKey
 from wire.errors import Error
 from wire.messages.create_topics import (
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from cluster.handlers.context import BrokerContext
     from cluster.handlers.registry import Registry
     from cluster.replication.metadata_cache import ClusterSnapshot
+
+_STRICT_SINCE: Final = 6
+"""From this version on a client knows THROTTLING_QUOTA_EXCEEDED."""
 
 
 def register(registry: "Registry") -> None:
@@ -51,13 +55,19 @@ async def handle(call: "ApiCall") -> CreateTopicsResponse:
         if count > 1
     }
     created: dict[str, CreatedTopic] = {}
+    allowance = MutationAllowance(call, strict=call.version >= _STRICT_SINCE)
 
     async def create(topic: CreatableTopic) -> None:
+        charged = 0
         try:
+            if not request.validate_only:
+                allowance.take(charge := _partition_count(broker, topic))
+                charged = charge
             created[topic.name] = await broker.topic_admin.create_topic(
                 topic, validate_only=request.validate_only
             )
         except EXPECTED_FAILURES as exception:
+            allowance.give_back(charged)
             failures[topic.name] = failure_of(exception)
 
     await each_of([topic for topic in request.topics if topic.name not in failures], create)
@@ -73,6 +83,7 @@ async def handle(call: "ApiCall") -> CreateTopicsResponse:
             in_time = request.timeout_ms > 0 and _is_led(broker.metadata.snapshot, name, len(made.replicas))
             if not in_time:
                 failures[name] = Failure(Error.REQUEST_TIMED_OUT, None)
+    allowance.settle()
     return CreateTopicsResponse(
         topics=[
             _failed(name, failures[name])
@@ -81,6 +92,13 @@ async def handle(call: "ApiCall") -> CreateTopicsResponse:
             for name in counts
         ]
     )
+
+
+def _partition_count(broker: "BrokerContext", topic: CreatableTopic) -> int:
+    """Return how many partitions a topic will have, which is what its creation is charged."""
+    if topic.assignments:
+        return len(topic.assignments)
+    return topic.num_partitions if topic.num_partitions > 0 else broker.config.num_partitions
 
 
 def _is_led(snapshot: "ClusterSnapshot", name: str, partition_count: int) -> bool:

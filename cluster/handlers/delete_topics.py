@@ -6,11 +6,12 @@ they are deleted all the same.
 """
 
 from collections.abc import Container
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cluster.handlers.bounded_concurrency import each_of
 from cluster.handlers.failures import EXPECTED_FAILURES, Failure, failure_of
 from cluster.handlers.metadata_waits import wait_told
+from cluster.handlers.mutation_quota import MutationAllowance
 from wire.apis import ApiKey
 from wire.errors import Error
 from wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
     from cluster.handlers.context import BrokerContext
     from cluster.handlers.registry import Registry
+
+_STRICT_SINCE: Final = 5
+"""From this version on a client knows THROTTLING_QUOTA_EXCEEDED."""
 
 
 class _Target(NamedTuple):
@@ -45,10 +49,16 @@ async def handle(call: "ApiCall") -> DeleteTopicsResponse:
     known = broker.metadata.snapshot.topics
     failures = {target: _wrong(target, targets, known) for target in targets}
 
+    allowance = MutationAllowance(call, strict=call.version >= _STRICT_SINCE)
+
     async def delete(target: _Target) -> None:
+        charged = 0
         try:
+            allowance.take(removed := len(known.get(target.name or "", ())))
+            charged = removed
             await broker.topic_admin.delete_topic(target.name or "")
         except EXPECTED_FAILURES as exception:
+            allowance.give_back(charged)
             failures[target] = failure_of(exception)
 
     await each_of([target for target, failure in failures.items() if failure is None], delete)
@@ -61,6 +71,7 @@ async def handle(call: "ApiCall") -> DeleteTopicsResponse:
     for target in going:
         if request.timeout_ms <= 0 or target.name in broker.metadata.snapshot.topics:
             failures[target] = Failure(Error.REQUEST_TIMED_OUT, None)
+    allowance.settle()
     return DeleteTopicsResponse(responses=[_result(target, failure) for target, failure in failures.items()])
 
 

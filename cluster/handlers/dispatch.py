@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cluster.handlers.call import ApiCall
 from cluster.handlers.failures import EXPECTED_FAILURES, failure_of
+from cluster.handlers.throttling import EXEMPT
 from wire.apis import ApiKey
 from wire.errors import RemoteProtocolError, UnsupportedVersionError
 from wire.frames import RequestHeader, decode_request_header
@@ -64,15 +65,23 @@ class Dispatcher:
         call = ApiCall(header, request, slot, self._broker, route.time_ms)
         if route.requests is not None:
             route.requests.value += 1
+        throttling = self._broker.throttling
+        if throttling is not None:
+            throttling.begin(call, len(frame))
         if route.guard is not None and not route.guard(call):
             return
+        call.is_exempt = header.api_key in EXEMPT
         if route.begin is None:
             self._broker.nursery.start_soon(_answer, call, route, name=f"{route.key.name.lower()} request")
+            if throttling is not None:
+                throttling.begun(call)
             return
         try:
             route.begin(call)
         except EXPECTED_FAILURES as failure:
             _give_up(call, route, failure)
+        if throttling is not None:
+            throttling.begun(call)
 
     def _refuse_api_versions(self, header: RequestHeader, slot: "ResponseSlot") -> None:
         """Answer an ApiVersions of an unknown version in version 0, which every client reads (KIP-511)."""

@@ -6,6 +6,7 @@ version: older record formats, errors that it knows, and who leads where this br
 Records leave as file ranges, never read here, unless an old client has them converted.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from cluster.handlers.authorization.fetch_sessions import authorize_session
@@ -13,6 +14,7 @@ from cluster.handlers.current_leader import current_leader
 from cluster.replication.leader.fetch_answers import failed_partition
 from cluster.replication.leader.fetch_session import (
     TOPIC_IDS_SINCE,
+    Admit,
     FetchClient,
     FetchItem,
     FetchParams,
@@ -74,17 +76,29 @@ def begin(call: "ApiCall") -> None:
         call.respond(FetchResponse(error_code=int(failure.error)))
         return
     authorize_session(call, session)
-    params = _params(call, request, replica_id)
+    throttling = broker.throttling
+    admit = None
+    if throttling is not None:
+        if replica_id >= 0:
+            call.is_exempt = True
+        else:
+            admit = partial(throttling.admit_fetch, call)
+    params = _params(call, request, replica_id, admit)
 
     def finish(answers: list[tuple[FetchItem, PartitionData]]) -> None:
+        if call.throttle_ms and not (answers or session.is_incremental):
+            # A first answer without its partitions makes no session: the client begins again.
+            replicas.sessions.forget(session)
         call.respond(_response(call, session, answers))
 
     replicas.fetches.fetch(session, params, finish)
 
 
-def _params(call: "ApiCall", request: FetchRequest, replica_id: BrokerId) -> FetchParams:
+def _params(call: "ApiCall", request: FetchRequest, replica_id: BrokerId, admit: Admit | None) -> FetchParams:
     version = call.version
     max_bytes = min(request.max_bytes, call.broker.config.fetch_max_bytes)
+    if admit is not None and call.broker.throttling is not None:
+        max_bytes = int(min(max_bytes, call.broker.throttling.fetch_burst(call)))
     may_move = version >= _NEAR_REPLICAS_SINCE and replica_id < 0
     if replica_id >= 0:
         isolation = Isolation.LOG_END
@@ -102,6 +116,7 @@ def _params(call: "ApiCall", request: FetchRequest, replica_id: BrokerId) -> Fet
         require_leader=replica_id >= 0 or (replica_id == -1 and not may_move),
         hard_limit=version <= _HARD_LIMIT_UNTIL,
         client=FetchClient(request.rack_id, call.listener_name) if may_move else None,
+        admit=admit,
     )
 
 

@@ -17,6 +17,7 @@ from cluster.handlers.authorization.guards import operations_bits
 from cluster.handlers.authorization.metadata_topics import creatable_topics, seen_topics
 from cluster.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from cluster.handlers.metadata_waits import once_told
+from cluster.handlers.mutation_quota import MutationAllowance
 from cluster.handlers.topic_metadata import TopicMetadata, View
 from cluster.handlers.topic_names import is_valid_topic_name
 from cluster.security.acl import ResourceType
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
 
 _KEPT_ANSWERS_MAX: Final = 256
 _CORRELATION_ID_AT: Final = 4
+_THROTTLE_TIME_SINCE: Final = 3
+_THROTTLE_TIME_AT: Final = 8
+_TAGS_SINCE: Final = 9
+"""The header of an answer has tags, a byte where there are none, since this version."""
 
 
 def register(registry: "Registry") -> None:
@@ -106,7 +111,10 @@ class MetadataHandler:
         errors: dict[str, Error],
         others: Sequence[MetadataResponseTopic],
     ) -> None:
+        allowance = MutationAllowance(call, strict=False)
+        allowance.take(len(creatable) * call.broker.config.num_partitions)
         errors = errors | await call.broker.auto_creation.create(creatable)
+        allowance.settle()
         snapshot = call.broker.metadata.snapshot
         missing = [name for name in names if name not in snapshot.topics]
         unknown = Error.UNKNOWN_TOPIC_OR_PARTITION
@@ -142,6 +150,9 @@ class MetadataHandler:
         else:
             answer = bytearray(kept)
             pack_into(">i", answer, _CORRELATION_ID_AT, call.header.correlation_id)
+        if call.charge() and version >= _THROTTLE_TIME_SINCE:
+            place = _THROTTLE_TIME_AT + (version >= _TAGS_SINCE)
+            pack_into(">i", answer, place, call.throttle_ms)
         call.slot.complete(answer)
 
     def _response(

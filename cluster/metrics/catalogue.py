@@ -153,6 +153,16 @@ PROBES: Final[dict[str, tuple[Kind, Labels, str]]] = {
         (),
         "Connections closed at the end of their session.",
     ),
+    "kafka_server_clientquotas_throttled": (
+        Kind.COUNTER,
+        ("quotatype",),
+        "Clients held back, by type of quota.",
+    ),
+    "kafka_server_clientquotas_throttledseconds": (
+        Kind.COUNTER,
+        ("quotatype",),
+        "The time that clients were held back for, by type of quota.",
+    ),
     "kafka_network_socketserver_receivedbytes": (Kind.COUNTER, (), "Bytes received."),
     "kafka_network_socketserver_sentbytes": (Kind.COUNTER, (), "Bytes sent."),
     "kafka_network_requestchannel_inflightbytes": (

@@ -71,6 +71,7 @@ class Connection(ABC):
         "_close_callbacks",
         "_counters",
         "_dispatch",
+        "_mutes",
         "_slots",
         "_unsent_cost",
         "client_software_name",
@@ -122,6 +123,7 @@ class Connection(ABC):
         self.subject: Subject | None = None
         self.unauthenticated_since: float | None = None
         self.on_authenticated: Callable[[], object] | None = None
+        self._mutes = 0
         self.client_software_name = ""
         self.client_software_version = ""
         self.closed = False
@@ -278,6 +280,8 @@ class Connection(ABC):
 
     def has_room(self) -> bool:
         """Whether one more request may be begun: back-pressure is not beginning it, and then not reading."""
+        if self._mutes:
+            return False
         if not self._slots and not self._unsent_cost:
             return True
         budget = self._budget
@@ -343,6 +347,16 @@ class Connection(ABC):
             self.close()
 
     # Back-pressure.
+
+    def mute(self) -> None:
+        """Begin no more requests until `unmute`, as often as this was called: the client is over its quota."""
+        self._mutes += 1
+
+    def unmute(self) -> None:
+        """Take one `mute` back, and go on reading if it was the last."""
+        self._mutes -= 1
+        if not self._mutes:
+            self._look_for_room()
 
     def wait_for_room(self) -> None:
         """Ask for `_room_again` to be called; only when `has_room` said no."""

@@ -1,7 +1,7 @@
 """A broker's connection quotas as its configuration has them, also when it changes while the broker runs."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -50,6 +50,14 @@ class ConnectionLimits:
             return await self._offload(partial(resolve_address_limits, text, self._look_up))
         except AddressLimitError as error:
             raise ConfigError(ADDRESS_LIMITS, text, f"another value: {error}") from None
+
+    async def addresses(self, host: str) -> Collection[str]:
+        """Return the addresses of a host, which may be given as an address.
+
+        Raises:
+            AddressLimitError: nobody knows it.
+        """
+        return tuple(await self._offload(partial(resolve_address_limits, f"[{host}]:0", self._look_up)))
 
     async def resolve(self) -> None:
         """Look up every host that has a limit of its own; cancelled or failing, it leaves those it had.

@@ -6,9 +6,15 @@ inter-broker listener, where it is not the only one, is exempt from the broker's
 it takes past the limit to their number, another listener's longest idle one is to go.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from cluster.network.creation_rate import NO_LIMIT, CreationRate
+from cluster.security.quotas.meters import RateMeter
+
+ADDRESS_RATES_MAX: Final = 10_000
+"""How many addresses' rates of new connections are measured; the least recently seen are dropped."""
 
 
 class TooManyConnectionsError(Exception):
@@ -38,6 +44,7 @@ class ConnectionQuotas:
 
     Attributes:
         creation_rate: The limit of all listeners but the protected one; ``max.connection.creation.rate``.
+        address_limits: Connections a second of single addresses; None is the default of those without their own.
         listener_rates: The limit of each listener; ``listener.name.<name>.max.connection.creation.rate``.
         rested_s: For how long accepting was made to rest, in all, by listener.
 
@@ -46,11 +53,15 @@ class ConnectionQuotas:
     """
 
     __slots__ = (
+        "_address_rates",
         "_by_address",
         "_by_listener",
         "_inter_broker_listener",
+        "_rate_samples",
+        "_rate_window_ms",
         "_rest_until",
         "_waiting",
+        "address_limits",
         "connections_max",
         "creation_rate",
         "listener_rates",
@@ -79,6 +90,10 @@ class ConnectionQuotas:
         self.per_listener_max = dict(per_listener_max or {})
         self.creation_rate = CreationRate(rate_windows, rate_window_s)
         self.listener_rates = {name: CreationRate(rate_windows, rate_window_s) for name in listener_names}
+        self.address_limits: dict[str | None, int] = {}
+        self._rate_samples = rate_windows
+        self._rate_window_ms = int(rate_window_s * 1000)
+        self._address_rates: OrderedDict[str, RateMeter] = OrderedDict()
         self.rested_s = dict.fromkeys(listener_names, 0.0)
         self.total = 0
         self._rest_until = dict.fromkeys(listener_names, 0.0)
@@ -117,6 +132,35 @@ class ConnectionQuotas:
     def is_protected(self, listener_name: str) -> bool:
         """Whether a listener's connections are never closed for the sake of others."""
         return listener_name == self._inter_broker_listener
+
+    def address_throttle_s(self, address: str, now_s: float) -> float:
+        """Count a connection for its address, and return for how many seconds it is to be held unread, then closed.
+
+        Args:
+            address: Whose it is.
+            now_s: Monotonic time, in seconds.
+
+        Returns:
+            0 for a connection that is to be served.
+        """
+        limits = self.address_limits
+        if not limits:
+            return 0.0
+        limit = limits.get(address, limits.get(None))
+        if limit is None:
+            return 0.0
+        rates, now_ms = self._address_rates, int(now_s * 1000)
+        meter = rates.pop(address, None) or RateMeter(self._rate_samples, self._rate_window_ms)
+        rates[address] = meter
+        if len(rates) > ADDRESS_RATES_MAX:
+            rates.popitem(last=False)
+        if limit <= 0:
+            return self._rate_window_ms / 1000
+        meter.record(1, now_ms)
+        throttle_ms = min(meter.excess_ms(limit, now_ms), self._rate_window_ms)
+        if throttle_ms > 0:
+            meter.record(-1, now_ms)  # what is not served does not count
+        return throttle_ms / 1000
 
     def take(self, listener_name: str, address: str, now_s: float) -> None:
         """Count a connection.

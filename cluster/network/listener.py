@@ -34,6 +34,9 @@ ACCEPT_RETRY_S: Final = 0.1
 
 _OURS: Final = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EOPNOTSUPP, errno.EFAULT})
 """What accepting fails with where we have made a mistake; whatever else it fails with, the network or the host has."""
+HELD_MAX: Final = 500
+"""Connections that came too fast for their address and are held unread; beyond them such are closed at once."""
+
 _PEER_LEFT: Final = frozenset({errno.ECONNABORTED, errno.EPROTO, errno.EPERM, errno.EINTR})
 
 
@@ -84,6 +87,7 @@ class Listeners:
         self._sockets: list[tuple[Endpoint, socket.socket]] = []
         self._accepting: trio.CancelScope | None = None
         self._stopping = False
+        self._held = 0
 
     @property
     def connections(self) -> Iterator[Connection]:
@@ -241,12 +245,25 @@ class Listeners:
                     exhausted = False
                 self._accept(endpoint, accepted, address, nursery)
 
+    async def _hold(self, sock: socket.socket, seconds: float) -> None:
+        """Keep a connection unread, then close it: a peer that is refused at once comes again at once."""
+        self._held += 1
+        try:
+            await trio.sleep(seconds)
+        finally:
+            self._held -= 1
+            sock.close()
+
     def _accept(
         self, endpoint: Endpoint, sock: socket.socket, address: tuple[str, int], nursery: trio.Nursery
     ) -> None:
         host, port = address[0].removeprefix("::ffff:"), address[1]
         name = endpoint.listener_name
-        if not self._open.may_join(name, host, port):
+        held_s = self._open.holds_back(host)
+        if held_s and self._held < HELD_MAX:
+            nursery.start_soon(self._hold, sock, held_s, name=f"held connection of {host}")
+            return
+        if held_s or not self._open.may_join(name, host, port):
             sock.close()
             return
         limits = self._limits

@@ -103,6 +103,13 @@ class OpenConnections:
         self._counters.accepted += 1
         return True
 
+    def holds_back(self, host: str) -> float:
+        """Count a peer for its address; gives for how many seconds it is held unread and then closed, 0 for none."""
+        throttle_s = self._quotas.address_throttle_s(host, trio.current_time())
+        if throttle_s:
+            self._counters.rejected += 1
+        return throttle_s
+
     def join(self, connection: Connection) -> None:
         """Hold the connection of a peer that was counted, until it closes."""
         self._connections[connection] = None

@@ -9,6 +9,7 @@ those before it. There is no task and no event per request.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
+from cluster.network.endpoints import SecurityProtocol
 from wire.file_range import FileRange
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class AskingConnection(Protocol):
         peer: The client's address, for logs.
         peer_host: The client's address without its port.
         listener_name: The listener that it was accepted on.
+        security_protocol: What protects it.
         principal: Who asks.
         subject: What the authorizer keeps of the principal, once it has been asked.
         client_software_name: What the client calls itself, from ApiVersions.
@@ -40,6 +42,7 @@ class AskingConnection(Protocol):
     peer: str
     peer_host: str
     listener_name: str
+    security_protocol: SecurityProtocol
     principal: "KafkaPrincipal"
     subject: "Subject | None"
     client_software_name: str
@@ -51,6 +54,14 @@ class AskingConnection(Protocol):
 
     def stop_reading(self) -> None:
         """Begin no further requests."""
+        ...
+
+    def mute(self) -> None:
+        """Begin no further requests until `unmute`, as often as this was called."""
+        ...
+
+    def unmute(self) -> None:
+        """Take one `mute` back."""
         ...
 
 

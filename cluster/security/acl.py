@@ -1,97 +1,31 @@
 """Access control rules as values: resources, patterns, rules, and the filters that administrators search with.
 
-The numbers are those of the wire (AclOperation, ResourceType, PatternType and AclPermissionType in Kafka). `pascal`
-and `from_pascal` convert to and from the names in znodes, such as `DescribeConfigs`.
+The codes themselves stand in `wire.acl_codes`, because clients use them, too.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from ipaddress import IPv6Address
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
-Member = TypeVar("Member", bound=IntEnum)
+from wire.acl_codes import (
+    ANY_CODE,
+    OPERATIONS_OF,
+    UNKNOWN_CODE,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    from_pascal,
+    pascal,
+)
 
 CLUSTER_NAME: Final = "kafka-cluster"
 """The name of the one resource of type CLUSTER."""
 WILDCARD: Final = "*"
 """As a LITERAL resource name, a host, or the name part of `User:*`: everything."""
 EVERY_USER: Final = "User:*"
-UNKNOWN_CODE: Final = 0
-ANY_CODE: Final = 1
 
-
-class ResourceType(IntEnum):
-    """What a rule protects."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
-class PatternType(IntEnum):
-    """How a pattern's name matches; ANY and MATCH occur in filters only."""
-
-    ANY = 1
-    MATCH = 2
-    LITERAL = 3
-    PREFIXED = 4
-
-
-class Operation(IntEnum):
-    """What a rule speaks of; the number is also the operation's bit in authorized-operations fields."""
-
-    ALL = 2
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-
-
-class Permission(IntEnum):
-    """Whether a rule denies or allows."""
-
-    DENY = 2
-    ALLOW = 3
-
-
-OPERATIONS_OF: Final[Mapping[ResourceType, tuple[Operation, ...]]] = {
-    ResourceType.TOPIC: (
-        Operation.READ,
-        Operation.WRITE,
-        Operation.CREATE,
-        Operation.DELETE,
-        Operation.ALTER,
-        Operation.DESCRIBE,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-    ),
-    ResourceType.GROUP: (Operation.READ, Operation.DELETE, Operation.DESCRIBE),
-    ResourceType.CLUSTER: (
-        Operation.CREATE,
-        Operation.ALTER,
-        Operation.DESCRIBE,
-        Operation.CLUSTER_ACTION,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-        Operation.IDEMPOTENT_WRITE,
-    ),
-    ResourceType.TRANSACTIONAL_ID: (Operation.DESCRIBE, Operation.WRITE),
-    ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
-    ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
-}
-"""The operations that make sense on each type of resource; authorized-operations fields report these."""
 
 IMPLIED_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
     Operation.DESCRIBE: frozenset({Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}),
@@ -191,17 +125,6 @@ class AclFilter:
         return tuple(ResourcePattern(self.resource_type, self.name, kind) for kind in wanted)
 
 
-def pascal(value: IntEnum) -> str:
-    """Return the name of an enum's member in Pascal case, as znodes and Kafka's tools write it."""
-    return "".join(part.capitalize() for part in value.name.split("_"))
-
-
-def from_pascal(kind: type[Member], text: str) -> Member | None:
-    """Return the member that a Pascal-case name means, compared without case; None for an unknown name."""
-    wanted = text.casefold()
-    return next((each for each in kind if pascal(each).casefold() == wanted), None)
-
-
 def java_address(address: str) -> str:
     """Return a peer's address as Java writes it: IPv6 in eight groups without leading zeros or `::`."""
     if ":" not in address:
@@ -215,3 +138,25 @@ def java_address(address: str) -> str:
         return str(parsed.ipv4_mapped)
     groups = (f"{int(group, 16):x}" for group in parsed.exploded.split(":"))
     return ":".join(groups) + percent + zone
+
+
+__all__ = [
+    "ANY_CODE",
+    "CLUSTER_NAME",
+    "EVERY_USER",
+    "IMPLIED_BY",
+    "OPERATIONS_OF",
+    "UNKNOWN_CODE",
+    "WILDCARD",
+    "AclBinding",
+    "AclFilter",
+    "AclRule",
+    "Operation",
+    "PatternType",
+    "Permission",
+    "ResourcePattern",
+    "ResourceType",
+    "from_pascal",
+    "java_address",
+    "pascal",
+]

@@ -6,12 +6,15 @@ from functools import partial
 from typing import Final
 
 from ottla.addresses import parse_addresses
+from ottla.admin.acls import AclsAdmin
 from ottla.admin.configs import ConfigsAdmin
 from ottla.admin.groups import GroupsAdmin
 from ottla.admin.logs import LogsAdmin
 from ottla.admin.moves import MovesAdmin
+from ottla.admin.quotas import QuotasAdmin
 from ottla.admin.replicas import ReplicasAdmin
 from ottla.admin.router import Router
+from ottla.admin.tokens import TokensAdmin
 from ottla.admin.topics import TopicsAdmin
 from ottla.admin.transactions import TransactionsAdmin
 from ottla.admin.users import UsersAdmin
@@ -72,6 +75,21 @@ class Admin:
         self.commit_offsets = groups.commit_offsets
         self.delete_groups = groups.delete_groups
         self.delete_offsets = groups.delete_offsets
+
+        acls = AclsAdmin(router)
+        self.create_acls = acls.create_acls
+        self.list_acls = acls.list_acls
+        self.delete_acls = acls.delete_acls
+
+        quotas = QuotasAdmin(router)
+        self.describe_quotas = quotas.describe_quotas
+        self.alter_quotas = quotas.alter_quotas
+
+        tokens = TokensAdmin(router)
+        self.create_token = tokens.create_token
+        self.renew_token = tokens.renew_token
+        self.expire_token = tokens.expire_token
+        self.describe_tokens = tokens.describe_tokens
 
         transactions = TransactionsAdmin(router)
         self.list_transactions = transactions.list_transactions

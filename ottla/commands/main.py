@@ -19,6 +19,11 @@ _COMMANDS: Final = {
         "List and describe transactions; find and abort hanging ones.",
     ),
     "configs": ("ottla.commands.configs.configs", "Show and change settings of topics and brokers."),
+    "acls": ("ottla.commands.security.acls", "Create, delete and show access rules."),
+    "delegation-tokens": (
+        "ottla.commands.security.delegation_tokens",
+        "Make, renew, end and show delegation tokens.",
+    ),
     "reassign-partitions": (
         "ottla.commands.reassignment.reassign_partitions",
         "Move partitions to other brokers, and plan it.",

@@ -25,11 +25,9 @@ alter.log.dirs.replication.quota.window.size.seconds | int | 1 | low | read-only
     The length of a window of the quota of moves between directories.
 controller.quota.window.num | int | 11 | low | read-only
     valid: 1..
-    without effect
     How many windows the quota of topic changes is measured over.
 controller.quota.window.size.seconds | int | 1 | low | read-only
     valid: 1..
-    without effect
     The length of a window of the quota of topic changes.
 client.quota.callback.class | class | null | low | read-only
     refused: Java classes are not loaded

@@ -4,22 +4,17 @@ from typing import Final
 
 TABLE: Final = """
 delegation.token.secret.key | password | null | medium | read-only
-    refused: delegation tokens are not served
-    The secret that signs delegation tokens.
+    The secret that signs delegation tokens, the same on every broker; without it there are none.
 delegation.token.master.key | password | null | medium | read-only
-    refused: delegation tokens are not served
     The older name of the secret that signs delegation tokens.
 delegation.token.expiry.time.ms | long | 86400000 | medium | read-only
     valid: 1..
-    without effect
     How long a delegation token holds without renewal.
 delegation.token.max.lifetime.ms | long | 604800000 | medium | read-only
     valid: 1..
-    without effect
     How long a delegation token may be renewed.
 delegation.token.expiry.check.interval.ms | long | 3600000 | low | read-only
     valid: 1..
-    without effect
     How often expired delegation tokens are removed.
 password.encoder.secret | password | null | medium | read-only
     without effect

@@ -218,6 +218,12 @@ class Fetches:
     ) -> None:
         if params.is_follower and self._throttle is not None and self._throttle.is_on:
             self._throttle.note_sent(answers, self._find)
+        if params.admit is not None and not params.admit(answers):
+            # What was read stays news: the session is as if it had not been answered.
+            if not session.is_persistent:
+                session.close()
+            on_done([])
+            return
         if not session.is_persistent:
             session.close()
             on_done(answers)

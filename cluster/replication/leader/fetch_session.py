@@ -78,6 +78,8 @@ class FetchParams:
         require_leader: Whether only the leader may answer.
         hard_limit: Whether no batch may exceed a limit: clients older than version 3.
         client: What is known of a consumer that may be sent to a nearer replica; None for the others.
+        admit: Returns whether an answer may be sent, or its client is over its quota and gets an empty one; None where
+            all may.
     """
 
     replica_id: BrokerId = NO_BROKER
@@ -88,6 +90,7 @@ class FetchParams:
     require_leader: bool = True
     hard_limit: bool = False
     client: FetchClient | None = None
+    admit: "Admit | None" = None
 
     @property
     def is_follower(self) -> bool:
@@ -95,6 +98,7 @@ class FetchParams:
         return self.replica_id >= 0
 
 
+Admit = Callable[["list[tuple[FetchItem, PartitionData]]"], bool]
 OnFetched = Callable[["list[tuple[FetchItem, PartitionData]]"], None]
 """Gets the partitions that an answer holds; the records are valid until the disk forgets them."""
 

@@ -92,6 +92,10 @@ class FetchSessionCache:
         self._sessions.move_to_end(found.session_id)
         return found
 
+    def forget(self, session: FetchSession) -> None:
+        """Drop a session that its client was not told of."""
+        self._remove(session.session_id)
+
     def _keep(self, session: FetchSession, now: MonotonicSeconds) -> None:
         if self._slots <= 0 or (len(self._sessions) >= self._slots and not self._evict_for(session, now)):
             return

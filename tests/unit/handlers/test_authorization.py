@@ -99,6 +99,7 @@ class Site:
             metadata=SimpleNamespace(snapshot=snapshot),
             cluster_id="c",
             nursery=None,
+            throttling=None,
         )
         self.dispatcher = Dispatcher(self.broker, registry)
 

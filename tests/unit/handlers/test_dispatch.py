@@ -41,6 +41,7 @@ class Broker:
     def __init__(self, registry, nursery=None):
         self.served = registry
         self.nursery = nursery
+        self.throttling = None
 
 
 def frame_of(message, version, correlation_id=7):

@@ -137,8 +137,13 @@ class FakeCall:
         self.request = request
         self.version = version
         self.subject = None
+        self.throttle_ms = 0
         self.broker = SimpleNamespace(
-            replicas=broker.replicas, metadata=broker.metadata, clock=broker.clock, config=broker.config
+            replicas=broker.replicas,
+            metadata=broker.metadata,
+            clock=broker.clock,
+            config=broker.config,
+            throttling=None,
         )
         self.listener_name = "PLAINTEXT"
         self.responses: list[Any] = []

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from cluster.replication.leader.fetch_session import next_epoch
+from cluster.replication.leader.fetch_session import FetchParams, next_epoch
 from cluster.replication.leader.fetch_session_cache import EVICTION_S, FetchSessionCache
 from tests.unit.replication.in_memory import fetch_request, partitions_of
 from wire.errors import ApiError, Error
@@ -190,3 +190,29 @@ def test_of_old_sessions_the_smallest_gives_way():
     assert begin(cache, 131, partitions=2).session_id
     with pytest.raises(ApiError):
         cache.begin(fetch_request({}, session=small.session_id, epoch=2), 17, {}, 132.0, is_follower=False)
+
+
+def test_a_fetch_over_quota_leaves_its_session_as_it_was(broker):
+    broker.lead(isr=(1,), replicas=(1,))
+    session = open_session(broker, {0: 0})
+    broker.produce(1)
+    (found,) = broker.replicas.sessions._sessions.values()
+    kept = []
+    broker.replicas.fetches.fetch(found, FetchParams(admit=lambda answers: False), kept.append)
+    assert kept == [[]]
+    assert set(partitions_of(go_on(broker, session, 1))) == {0}, "what was held back is still news"
+
+
+def test_topics_that_may_not_be_read_are_answered_with_the_error_until_they_may(broker):
+    broker.lead(isr=(1,), replicas=(1,))
+    session = open_session(broker, {0: 0})
+    assert partitions_of(go_on(broker, session, 1)) == {}
+    (found,) = broker.replicas.sessions._sessions.values()
+    found.deny(frozenset({"orders"}), None)
+    for epoch in (2, 3):
+        (data,) = partitions_of(go_on(broker, session, epoch)).values()
+        assert data.error_code == Error.TOPIC_AUTHORIZATION_FAILED
+        assert not data.records
+    found.deny(frozenset(), None)
+    (data,) = partitions_of(go_on(broker, session, 4)).values()
+    assert data.error_code == 0

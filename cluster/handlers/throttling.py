@@ -1,0 +1,149 @@
+"""Client quotas at work: what a request is charged, and how a client beyond its quota is held back (KIP-219).
+
+The answer leaves at once and says for how long the client is held back; the broker begins nothing more of its
+connection until then, whatever the client does. Produce is charged by its request's size when it is begun, Fetch of
+consumers by the size of its answer before it is sent; every request is charged the time of its handling, as per cent of
+this broker's one thread. Requests among brokers are exempt.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from timing.timing_wheel import TimerEntry
+from wire.apis import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cluster.handlers.call import ApiCall
+    from cluster.network.response_slot import AskingConnection
+    from cluster.replication.leader.fetch_session import FetchItem
+    from cluster.security.quotas.client_quotas import ClientQuotas
+    from timing.clock import Clock
+    from timing.timing_wheel import Timer
+    from wire.messages.fetch import PartitionData
+
+EXEMPT: Final = frozenset(
+    {
+        ApiKey.LEADER_AND_ISR,
+        ApiKey.STOP_REPLICA,
+        ApiKey.UPDATE_METADATA,
+        ApiKey.CONTROLLED_SHUTDOWN,
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.ALTER_PARTITION,
+    }
+)
+"""Requests of brokers that the request quota does not count, unless the sender may not send them."""
+_PER_CENT: Final = 100
+_FRAME_OVERHEAD: Final = 32
+_PARTITION_OVERHEAD: Final = 64
+"""About what a partition of a Fetch answer takes beside its records."""
+
+
+class _Unmute(TimerEntry):
+    """Lets a connection go on when its time is over."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: "AskingConnection") -> None:
+        super().__init__()
+        self._connection = connection
+
+    def expire(self) -> None:
+        """The client has waited for as long as it was told."""
+        self._connection.unmute()
+
+
+class Throttling:
+    """Charges requests to their clients' quotas.
+
+    Args:
+        quotas: The quotas.
+        clock: Tells the time that requests take.
+        timer: Lets held back connections go on.
+    """
+
+    __slots__ = ("_clock", "_timer", "quotas")
+
+    def __init__(self, quotas: "ClientQuotas", clock: "Clock", timer: "Timer") -> None:
+        self.quotas = quotas
+        self._clock = clock
+        self._timer = timer
+
+    def begin(self, call: "ApiCall", size: int) -> None:
+        """Note when a request came, and charge a Produce.
+
+        Args:
+            call: The request.
+            size: The bytes of its whole frame.
+        """
+        call.came_s = self._clock.monotonic()
+        if call.header.api_key == ApiKey.PRODUCE:
+            self._hold(
+                call,
+                self.quotas.produce.record(
+                    call.principal.name, call.header.client_id or "", size, self._now_ms()
+                ),
+            )
+
+    def begun(self, call: "ApiCall") -> None:
+        """Note that a handler has returned: what it does later is not the client's time any more."""
+        if call.came_s is not None:
+            call.handling_s = self._clock.monotonic() - call.came_s
+
+    def charge(self, call: "ApiCall") -> int:
+        """Charge the time that a request took, and return for how many milliseconds its client is held back."""
+        if call.came_s is None or call.is_exempt:
+            return call.throttle_ms
+        spent_s = self._clock.monotonic() - call.came_s if call.handling_s is None else call.handling_s
+        call.came_s = None
+        per_cent = spent_s * _PER_CENT
+        client_id = call.header.client_id or ""
+        throttle_ms = self.quotas.request.record(call.principal.name, client_id, per_cent, self._now_ms())
+        self._hold(call, throttle_ms)
+        return call.throttle_ms
+
+    def admit_fetch(self, call: "ApiCall", answers: "Sequence[tuple[FetchItem, PartitionData]]") -> bool:
+        """Charge a consumer's Fetch its answer; False if the client is held back: then it gets an empty one."""
+        size = _FRAME_OVERHEAD + sum(
+            _PARTITION_OVERHEAD + (len(data.records) if data.records is not None else 0)
+            for _, data in answers
+        )
+        user, client_id = call.principal.name, call.header.client_id or ""
+        now_ms = self._now_ms()
+        throttle_ms = self.quotas.fetch.record(user, client_id, size, now_ms)
+        request_ms = self.charge(call)
+        self._hold(call, throttle_ms)
+        if not (throttle_ms or request_ms):
+            return True
+        self.quotas.fetch.take_back(user, client_id, size, now_ms)
+        return False
+
+    def fetch_burst(self, call: "ApiCall") -> float:
+        """Return the most bytes that an answer to this consumer may hold at once."""
+        return self.quotas.fetch.burst(call.principal.name, call.header.client_id or "")
+
+    def mutation_exceeded_ms(self, call: "ApiCall") -> int:
+        """Return for how long this client may make and remove no partitions; 0 while it may."""
+        return self.quotas.mutation.exceeded_ms(
+            call.principal.name, call.header.client_id or "", self._now_ms()
+        )
+
+    def record_mutations(self, call: "ApiCall", count: int) -> None:
+        """Charge partitions that are made or removed; a negative count gives some back."""
+        self.quotas.mutation.record(call.principal.name, call.header.client_id or "", count, self._now_ms())
+
+    def hold_for_mutations(self, call: "ApiCall") -> None:
+        """Hold a client back that owes partitions."""
+        self._hold(call, self.quotas.mutation.note(self.mutation_exceeded_ms(call)))
+
+    def _hold(self, call: "ApiCall", throttle_ms: int) -> None:
+        """Have the client of a request held back for the longest of the times that its quotas ask for."""
+        if throttle_ms <= call.throttle_ms:
+            return
+        call.throttle_ms = throttle_ms
+        connection = call.slot.connection
+        connection.mute()
+        self._timer.add(_Unmute(connection), throttle_ms)
+
+    def _now_ms(self) -> int:
+        return int(self._clock.monotonic() * 1000)
