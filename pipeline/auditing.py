@@ -1,6 +1,7 @@
 """How audit works: each side is read once, slimmed to what is compared, and asked several questions."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,7 +10,7 @@ from pipeline.kafka_source import read_batch
 from pipeline.report import Report
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from pipeline.audit_config import AuditConfig
 
@@ -70,13 +71,16 @@ class Audit:
         producer = config.producer or ("''" if config.number else "null")
         identity = F.expr(config.id).cast("string") if config.id else absent.cast("string")
         if not config.id and config.number:
-            identity = F.concat_ws(" ", F.expr(producer).cast("string"), F.expr(config.number).cast("string"))
+            # Without its number a record has no identity: the producer's name alone would make all of them one.
+            number_text = F.expr(config.number).cast("string")
+            sent = F.concat_ws(" ", F.expr(producer).cast("string"), number_text)
+            identity = F.when(number_text.isNotNull(), sent)
         number = F.expr(config.number).cast("bigint") if config.number else absent.cast("bigint")
         return records.select(
             "partition",
             "offset",
             size.cast("bigint").alias("bytes"),
-            F.xxhash64("key", "value").alias("digest"),
+            digest_of_record().alias("digest"),
             identity.alias("id"),
             F.expr(producer).cast("string").alias("producer"),
             number.alias("number"),
@@ -161,32 +165,9 @@ class Audit:
         return [row[0] for row in rows.selectExpr(text).collect()]
 
     def _difference(self, this: "DataFrame", other: "DataFrame") -> dict[str, Any]:
-        """Compare the sides by identity; what one identity holds, duplicates included, is compared as a whole."""
-        from pyspark.sql import functions as F
-
+        """Compare the sides by identity, else by place."""
         by = ["id"] if self._has_identity else ["partition", "offset"]
-
-        def folded(records: "DataFrame", side: str) -> "DataFrame":
-            return records.groupBy(*by).agg(
-                F.count(F.lit(1)).alias(f"{side}_records"), F.bit_xor("digest").alias(f"{side}_digest")
-            )
-
-        both = folded(this, "this").join(folded(other, "other"), by, "full_outer")
-        kind = (
-            F.when(F.col("other_records").isNull(), "only_this")
-            .when(F.col("this_records").isNull(), "only_other")
-            .when(F.col("this_records") != F.col("other_records"), "other_count")
-            .when(F.col("this_digest") != F.col("other_digest"), "other_content")
-        )
-        differing = both.withColumn("kind", kind).where("kind is not null").persist()
-        try:
-            counts = {row["kind"]: row["count"] for row in differing.groupBy("kind").count().collect()}
-            shown = differing.select("kind", F.concat_ws(" at ", *by).alias("what")).orderBy("kind", "what")
-            cases = [f"{row['kind']}: {row['what']}" for row in shown.limit(self._config.examples).collect()]
-        finally:
-            differing.unpersist()
-        kinds = ("only_this", "only_other", "other_count", "other_content")
-        return {**{name: counts.get(name, 0) for name in kinds}, "examples": cases}
+        return compare(this, other, by, examples=self._config.examples)
 
     def _tell_difference(self, difference: dict[str, Any]) -> None:
         rows = [[name.replace("_", " "), count] for name, count in difference.items() if name != "examples"]
@@ -213,6 +194,67 @@ class Audit:
 
     def _fails_on(self, fault: str) -> bool:
         return fault in self._config.fail_on or "any" in self._config.fail_on
+
+
+def digest_of_record() -> "Column":
+    """Return 64 bits of a record's key, value and headers, which tell null from empty and keep the headers' order."""
+    from pyspark.sql import functions as F
+
+    def marked(column: "Column") -> "list[Column]":
+        # The hash passes over nulls: without the mark a record of only a key equals one of only a value.
+        return [column.isNull(), column]
+
+    headers = F.transform(
+        "headers", lambda header: F.struct(header["key"], header["value"].isNull(), header["value"])
+    )
+    # The connector's column is null for a record without headers; another source may give an empty list.
+    count = F.coalesce(F.size("headers"), F.lit(0))
+    return F.xxhash64(*marked(F.col("key")), *marked(F.col("value")), F.greatest(count, F.lit(0)), headers)
+
+
+def compare(this: "DataFrame", other: "DataFrame", by: Sequence[str], *, examples: int) -> dict[str, Any]:
+    """Compare two sets of records, each record of an identity included.
+
+    Digests are added up: unlike with an exclusive or, two equal records do not cancel out. Records without an identity
+    are compared as one group.
+
+    Args:
+        this: Records with the columns of ``by`` and ``digest``.
+        other: The same of the other side.
+        by: What identifies a record.
+        examples: How many differences are shown.
+
+    Returns:
+        How many identities only one side has, how many differ in their number of records or in content, and examples.
+    """
+    from pyspark.sql import functions as F
+
+    digest = F.col("digest").cast("decimal(20,0)")
+    sides = this.select(*by, "digest", F.lit(True).alias("is_this")).unionByName(
+        other.select(*by, "digest", F.lit(False).alias("is_this"))
+    )
+    both = sides.groupBy(*by).agg(
+        F.count_if("is_this").alias("this_records"),
+        F.count_if(~F.col("is_this")).alias("other_records"),
+        F.sum(F.when(F.col("is_this"), digest)).alias("this_digest"),
+        F.sum(F.when(~F.col("is_this"), digest)).alias("other_digest"),
+    )
+    kind = (
+        F.when(F.col("other_records") == 0, "only_this")
+        .when(F.col("this_records") == 0, "only_other")
+        .when(F.col("this_records") != F.col("other_records"), "other_count")
+        .when(F.col("this_digest") != F.col("other_digest"), "other_content")
+    )
+    differing = both.withColumn("kind", kind).where("kind is not null").persist()
+    try:
+        counts = {row["kind"]: row["count"] for row in differing.groupBy("kind").count().collect()}
+        what = F.concat_ws(" at ", *(F.coalesce(F.col(name).cast("string"), F.lit("no id")) for name in by))
+        shown = differing.select("kind", what.alias("what")).orderBy("kind", "what")
+        cases = [f"{row['kind']}: {row['what']}" for row in shown.limit(examples).collect()]
+    finally:
+        differing.unpersist()
+    kinds = ("only_this", "only_other", "other_count", "other_content")
+    return {**{name: counts.get(name, 0) for name in kinds}, "examples": cases}
 
 
 def _totals(figures: list[dict[str, Any]]) -> dict[str, Any]:
