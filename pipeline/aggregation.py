@@ -7,7 +7,7 @@ from pipeline.failure import JobError
 from pipeline.group_progress import following_groups
 from pipeline.job_files import JobFiles
 from pipeline.kafka_source import read_stream
-from pipeline.parsing import CORRUPT, PARSED, Form, parse_schema, parsed
+from pipeline.parsing import CORRUPT, PARSED, PLACE, REASON, Form, parse_schema, parsed
 from pipeline.report import Report, Stop
 from pipeline.streams import Follower
 from pipeline.topic_identity import TopicWatch
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pipeline.aggregate_config import AggregateConfig
 
 _QUERY = "ottla-aggregate"
+_TIME = "_ottla_event_time"  # a field may be named event_time
 
 
 class Aggregation:
@@ -100,15 +101,12 @@ class Aggregation:
         judged = parsed(records, form, with_reason=False)
         names: list[str] = judged.schema[PARSED].dataType.names  # type: ignore[attr-defined]
         fields = [F.col(PARSED)[name].alias(name) for name in names if name != CORRUPT]
-        place = [
-            F.col(name).alias(f"kafka_{name}")
-            for name in ("topic", "partition", "offset", "timestamp", "key")
-        ]
+        place = [F.col(name).alias(f"kafka_{name}") for name in PLACE]
         time = F.expr(f"try_cast(({spec.time_column}) as timestamp)")
-        rows = judged.select(*place, *fields, "reason").withColumn("event_time", time)
-        useless = F.col("reason").isNotNull() | F.col("event_time").isNull()
-        rows = rows.observe("read", F.count_if(useless).alias("unparsed")).where(~useless).drop("reason")
-        return rows.withWatermark("event_time", spec.watermark)
+        rows = judged.select(*place, *fields, REASON).withColumn(_TIME, time)
+        useless = F.col(REASON).isNotNull() | F.col(_TIME).isNull()
+        rows = rows.observe("read", F.count_if(useless).alias("unparsed")).where(~useless).drop(REASON)
+        return rows.withWatermark(_TIME, spec.watermark)
 
     def _joined(self, rows: "DataFrame") -> "DataFrame":
         join = self._spec.join
@@ -125,7 +123,7 @@ class Aggregation:
         from pyspark.sql import functions as F
 
         spec = self._spec
-        window = F.window("event_time", spec.window_size, spec.window_slide or spec.window_size)
+        window = F.window(_TIME, spec.window_size, spec.window_slide or spec.window_size)
         keys: list[Column] = [F.expr(expression).alias(name) for name, expression in spec.keys.items()]
         measures = [F.expr(expression).alias(name) for name, expression in spec.measures.items()]
         return rows.groupBy(window.alias("window"), *keys).agg(*measures)

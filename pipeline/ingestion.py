@@ -11,7 +11,18 @@ from pipeline.failure import JobError
 from pipeline.group_progress import following_groups
 from pipeline.job_files import JobFiles
 from pipeline.kafka_source import read_batch, read_stream
-from pipeline.parsing import EXTRA, PARSED, Form, infer_schema, parse_schema, parsed
+from pipeline.parsing import (
+    CORRUPT,
+    EXTRA,
+    PARSED,
+    PLACE,
+    REASON,
+    Form,
+    infer_schema,
+    parse_schema,
+    parsed,
+    require_free_names,
+)
 from pipeline.report import Report, Stop
 from pipeline.streams import Follower, StreamTotals
 from pipeline.tables import require_fitting_schema, require_fresh_or_same, start_table
@@ -20,11 +31,14 @@ from pipeline.topic_identity import TopicWatch
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
 
     from pipeline.ingest_config import IngestConfig
 
 _RAW: Final = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
-_PLACE: Final = ("topic", "partition", "offset", "timestamp", "key")
+# The record as it was, for its dead letter: beside fields that may have the names of the connector's columns.
+_VALUE: Final = "_ottla_value"
+_HEADERS: Final = "_ottla_headers"
 
 _PERIODS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "none": (),
@@ -107,7 +121,8 @@ class Ingestion:
         kept = f"{self._root}/ottla/schema.json"
         text = self._files.read_text(kept)
         if text is None:
-            schema = infer_schema(self._spark, self._samples(), options)
+            schema = infer_schema(self._spark, self._samples(), options, keep_extra=form.keep_extra)
+            require_free_names(schema.names, self._added_columns(schema))
             self._files.write_text(kept, schema.json())
             self._report.send("note", text=f"inferred: {schema.simpleString()}")
             return replace(form, schema=schema)
@@ -155,50 +170,63 @@ class Ingestion:
             if self._config.event_time is None:
                 return rows
             return rows.withColumn("event_time", F.expr(f"try_cast({self._config.event_time} as timestamp)"))
-        return (
-            self._judged(form, with_reason=False).where("reason is null").drop("reason", "value", "headers")
-        )
+        rows = self._judged(form, with_reason=False).where(F.col(REASON).isNull())
+        return rows.drop(REASON, _VALUE, _HEADERS)
 
     def _judged(self, form: Form, *, with_reason: bool) -> "DataFrame":
         """Return every record with its columns, and the reason where it does not fit."""
         from pyspark.sql import functions as F
 
         records = parsed(self._records(), form, with_reason=with_reason)
-        place = [F.col(name).alias(f"kafka_{name}") for name in _PLACE]
+        kinds: StructType = records.schema[PARSED].dataType  # type: ignore[assignment]
+        require_free_names(kinds.names, self._added_columns(kinds))
+        place = [F.col(name).alias(f"kafka_{name}") for name in PLACE]
+        place += [F.col("value").alias(_VALUE), F.col("headers").alias(_HEADERS)]
         extra = [F.col(EXTRA)] if EXTRA in records.columns else []
-        fields = [F.col(PARSED)[name].alias(name) for name in self._field_names(records)]
-        rows = records.select(*place, "value", "headers", *fields, *extra, "reason")
+        fields = [F.col(PARSED)[name].alias(name) for name in kinds.names if name != CORRUPT]
+        rows = records.select(*place, *fields, *extra, REASON)
         if self._config.event_time is not None:
             rows = rows.withColumn(
                 "event_time", F.expr(f"try_cast(({self._config.event_time}) as timestamp)")
             )
             timeless = F.lit(f"no event time: {self._config.event_time} yields none")
-            absent = F.col("reason").isNull() & F.col("event_time").isNull()
-            rows = rows.withColumn("reason", F.when(absent, timeless).otherwise(F.col("reason")))
+            absent = F.col(REASON).isNull() & F.col("event_time").isNull()
+            rows = rows.withColumn(REASON, F.when(absent, timeless).otherwise(F.col(REASON)))
         # A filter after it is not pushed below an observation, where it would parse each value several times.
-        return rows.observe("judged", F.count_if(F.col("reason").isNotNull()).alias("unfit"))
+        return rows.observe("judged", F.count_if(F.col(REASON).isNotNull()).alias("unfit"))
 
-    @staticmethod
-    def _field_names(records: "DataFrame") -> list[str]:
-        from pipeline.parsing import CORRUPT
-
-        names: list[str] = records.schema[PARSED].dataType.names  # type: ignore[attr-defined]
-        return [name for name in names if name != CORRUPT]
+    def _added_columns(self, schema: "StructType") -> dict[str, str]:
+        """Return the columns that options add beside the fields, each with its option."""
+        config = self._config
+        added = dict.fromkeys(self._partition_columns, f"--partition-by {config.partition_by}")
+        if config.extra_fields and config.form == "json":
+            added[EXTRA] = "--extra-fields"
+        if config.event_time is not None:
+            # A timestamp that is taken as it is stays as it is.
+            kinds = {field.name.lower(): field.dataType.typeName() for field in schema.fields}
+            own = (
+                config.event_time.strip(" `").lower() == "event_time"
+                and kinds.get("event_time") == "timestamp"
+            )
+            added |= {} if own else {"event_time": "--event-time"}
+        return added
 
     def _dead_letters(self, form: Form) -> "DataFrame":
         """Return what does not fit as it was, with its place and the reason in headers."""
         from pyspark.sql import functions as F
 
-        dead = self._judged(form, with_reason=True).where("reason is not null")
+        dead = self._judged(form, with_reason=True).where(F.col(REASON).isNotNull())
         facts = ("topic", "partition", "offset", "reason")
-        columns = [F.col(f"kafka_{name}") if name != "reason" else F.col(name) for name in facts]
+        columns = [F.col(REASON if name == "reason" else f"kafka_{name}") for name in facts]
         added = [
             F.struct(F.lit(f"ottla.{name}").alias("key"), column.cast("string").cast("binary").alias("value"))
             for name, column in zip(facts, columns, strict=True)
         ]
-        before = F.coalesce(F.col("headers"), F.lit([]).cast("array<struct<key:string,value:binary>>"))
+        before = F.coalesce(F.col(_HEADERS), F.lit([]).cast("array<struct<key:string,value:binary>>"))
         return dead.select(
-            F.col("kafka_key").alias("key"), "value", F.concat(before, F.array(*added)).alias("headers")
+            F.col("kafka_key").alias("key"),
+            F.col(_VALUE).alias("value"),
+            F.concat(before, F.array(*added)).alias("headers"),
         ).observe("dead_letters", F.count(F.lit(1)).alias("dead_letters"))
 
     @property

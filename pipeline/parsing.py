@@ -1,9 +1,14 @@
 """Records to columns: JSON, CSV and Avro, and why a record does not fit.
 
-A record fits if its value parses, every field of the schema takes its value, and no field that the schema calls
-NOT NULL is absent. A value that does not fit is marked as such here, and never dropped.
+A record fits if its value parses to its end, every field of the schema takes its value, and no field that the schema
+calls NOT NULL is absent. A value that does not fit is marked as such here, and never dropped.
+
+Spark's parsers stop where a document ends, whatever follows. So JSON and Avro are parsed inside a frame: the value,
+then a mark. The mark is found behind the value only if the value was read to its end, and it costs no second parse.
 """
 
+import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,10 +18,17 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-CORRUPT: Final = "_corrupt"
-PARSED: Final = "parsed"
+CORRUPT: Final = "_ottla_corrupt"
+PARSED: Final = "_ottla_parsed"
+REASON: Final = "_ottla_reason"
 EXTRA: Final = "extra_fields"
+PLACE: Final = ("topic", "partition", "offset", "timestamp", "key")
+"""The connector's columns that stand beside the fields, as ``kafka_topic`` and so on."""
 FORMS: Final = ("raw", "json", "csv", "avro")
+_FRAME: Final = "_ottla_frame"
+_VALUE: Final = "_ottla_value"
+_END: Final = "_ottla_end"
+_AVRO_END: Final = b"\xf1Ottla!\xf1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +55,6 @@ def parse_schema(text: str) -> "StructType":
     Raises:
         JobError: it is neither.
     """
-    import json
-
     from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 
@@ -54,18 +64,42 @@ def parse_schema(text: str) -> "StructType":
         schema: StructType = found
     except (PySparkException, ValueError, KeyError) as error:
         raise JobError(f"--schema is neither DDL nor JSON: {str(error).strip().splitlines()[0]}") from None
-    names = [name.lower() for name in schema.names]
-    for name in names:
-        if name.startswith("kafka_") or name in (CORRUPT, EXTRA) or names.count(name) > 1:
-            raise JobError(f"--schema: the name {name} is taken; rename the field")
+    require_free_names(schema.names, {})
     return schema
 
 
-def infer_schema(spark: "SparkSession", samples: list[str], options: dict[str, str]) -> "StructType":
+def require_free_names(names: Collection[str], added: Mapping[str, str]) -> None:
+    """Refuse fields whose names the job needs for columns of its own: one of the two would overwrite the other.
+
+    Args:
+        names: The fields' names. Spark does not tell upper case from lower.
+        added: The columns that the job adds beside the record's place, each with the option that adds it.
+
+    Raises:
+        JobError: naming the field, and the option to change where there is one.
+    """
+    lower = [name.lower() for name in names]
+    for name in lower:
+        if lower.count(name) > 1:
+            raise JobError(
+                f"--schema: two fields are named {name}; names that differ in case only are the same"
+            )
+        if name in added:
+            raise JobError(
+                f"the field {name} has the name of the column that {added[name]} adds: "
+                "rename the field in --schema, or change that option"
+            )
+        if name in (f"kafka_{place}" for place in PLACE) or name.startswith("_ottla_"):
+            raise JobError(f"--schema: the name {name} is taken; rename the field")
+
+
+def infer_schema(
+    spark: "SparkSession", samples: list[str], options: dict[str, str], *, keep_extra: bool = True
+) -> "StructType":
     """Infer the schema of JSON objects; what is no object is left out.
 
     Raises:
-        JobError: there is no object among them.
+        JobError: there is no object among them, or two fields differ in case only and ``keep_extra`` is off.
     """
     rows = spark.createDataFrame([(sample,) for sample in samples], "value STRING")
     settings = {"mode": "DROPMALFORMED", **options}
@@ -74,60 +108,124 @@ def infer_schema(spark: "SparkSession", samples: list[str], options: dict[str, s
         raise JobError(
             "no schema can be inferred: the topic holds no JSON object yet; give one with --schema"
         )
-    return schema
+    found = without_case_twins(schema)
+    lost = sorted(set(schema.names) - set(found.names))
+    if lost and not keep_extra:
+        raise JobError(
+            f"no schema can be inferred: the field {lost[0]} differs from another in case only; "
+            "give one with --schema, or leave out --no-extra-fields"
+        )
+    return found
+
+
+def without_case_twins(schema: "StructType") -> "StructType":
+    """Return a schema without names that differ in case only, which Spark takes for the same.
+
+    Of such fields the first stays: the others are extra fields. An object in a field that has such names is kept as
+    its JSON text.
+    """
+    from pyspark.sql.types import StringType, StructType
+
+    fields: dict[str, Any] = {}
+    for one in schema.fields:
+        kind = StringType() if _has_case_twins(one.dataType) else one.dataType
+        fields.setdefault(one.name.lower(), type(one)(one.name, kind, one.nullable))
+    return StructType(list(fields.values()))
+
+
+def _has_case_twins(kind: Any) -> bool:
+    from pyspark.sql.types import ArrayType, StructType
+
+    if isinstance(kind, ArrayType):
+        return _has_case_twins(kind.elementType)
+    if not isinstance(kind, StructType):
+        return False
+    names = {name.lower() for name in kind.names}
+    return len(names) < len(kind.names) or any(_has_case_twins(one.dataType) for one in kind.fields)
 
 
 def parsed(records: "DataFrame", form: Form, *, with_reason: bool) -> "DataFrame":
-    """Add the columns ``parsed`` (a struct) and ``reason``, null where a record fits.
+    """Add the columns `PARSED` (a struct) and `REASON`, null where a record fits.
 
     Args:
         records: With the connector's columns.
         form: How values are written.
         with_reason: Write the reason for people; otherwise it says only that there is one, which costs less.
     """
-    from pyspark.sql import functions as F
-
     if form.name == "avro":
         return _avro(records, form)
+    return _json(records, form, with_reason) if form.name == "json" else _csv(records, form)
+
+
+def _json(records: "DataFrame", form: Form, with_reason: bool) -> "DataFrame":
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    assert form.schema is not None
+    text, mark = F.col("value").cast("string"), F.col("offset").cast("string")
+    fields = [(_VALUE, form.schema), (_END, StringType()), (CORRUPT, StringType())]
+    frame = StructType([StructField(name, kind) for name, kind in fields])
+    # The line's end closes a comment, which a reader's option may allow. No value knows its own offset.
+    framed = F.concat(F.lit(f'{{"{_VALUE}":'), text, F.lit(f'\n,"{_END}":"'), mark, F.lit('"}'))
+    settings = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, **form.options}
+    found = records.withColumn(_FRAME, F.from_json(framed, frame, settings))
+    found = found.withColumn(PARSED, F.col(_FRAME)[_VALUE])
+    cut_short = ~F.col(_FRAME)[_END].eqNullSafe(mark)
+    unfit = F.col(_FRAME)[CORRUPT].isNotNull() | cut_short | F.col(PARSED).isNull()
+    misfit = _misfit(text, form, cut_short) if with_reason else F.lit("misfit")
+    reason = _absent(_empty(text).when(unfit, misfit), form.schema)
+    if form.keep_extra:
+        extra = F.from_json(text, "map<string,string>")
+        known = F.array(*[F.lit(name) for name in form.schema.names])
+        found = found.withColumn(EXTRA, F.map_filter(extra, lambda key, _: ~F.array_contains(known, key)))
+        found = found.withColumn(EXTRA, F.when(F.size(EXTRA) > 0, F.col(EXTRA)))
+    return found.withColumn(REASON, reason)
+
+
+def _csv(records: "DataFrame", form: Form) -> "DataFrame":
+    from pyspark.sql import functions as F
+
     assert form.schema is not None
     text = F.col("value").cast("string")
-    read = F.from_json if form.name == "json" else F.from_csv
     settings = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, **form.options}
-    found = records.withColumn(PARSED, read(text, _ddl(form.schema), settings))
-    required = [name for name in form.schema.names if not form.schema[name].nullable]
-    corrupt = F.col(PARSED)[CORRUPT].isNotNull()
-    absent = [F.col(PARSED)[name].isNull() for name in required]
-    reason = (
-        F.when(F.col("value").isNull(), F.lit("the value is null"))
-        .when(F.length(F.trim(text)) == 0, F.lit("the value is empty"))
-        .when(F.col(PARSED).isNull(), F.lit(f"the value is no {form.name.upper()}"))
-        .when(corrupt, _misfit(text, form) if with_reason else F.lit("misfit"))
+    found = records.withColumn(PARSED, F.from_csv(text, _ddl(form.schema), settings))
+    unfit = F.col(PARSED)[CORRUPT].isNotNull() | F.col(PARSED).isNull()
+    reason = _empty(text).when(unfit, F.lit("the value is no CSV of the schema's columns"))
+    return found.withColumn(REASON, _absent(reason, form.schema))
+
+
+def _empty(text: "Column") -> "Column":
+    """Begin a reason with the values that hold nothing."""
+    from pyspark.sql import functions as F
+
+    return F.when(F.col("value").isNull(), F.lit("the value is null")).when(
+        F.length(F.trim(text)) == 0, F.lit("the value is empty")
     )
-    for name, missing in zip(required, absent, strict=True):
-        reason = reason.when(missing, F.lit(f"field {name} is absent"))
-    if form.name == "json" and form.keep_extra:
-        fields = F.from_json(text, "map<string,string>")
-        known = F.array(*[F.lit(name) for name in form.schema.names])
-        found = found.withColumn(EXTRA, F.map_filter(fields, lambda key, _: ~F.array_contains(known, key)))
-        found = found.withColumn(EXTRA, F.when(F.size(EXTRA) > 0, F.col(EXTRA)))
-    return found.withColumn("reason", reason)
+
+
+def _absent(reason: "Column", schema: "StructType") -> "Column":
+    """Add to a reason the fields that may not be absent."""
+    from pyspark.sql import functions as F
+
+    for one in schema.fields:
+        if not one.nullable:
+            reason = reason.when(F.col(PARSED)[one.name].isNull(), F.lit(f"field {one.name} is absent"))
+    return reason
 
 
 def _ddl(schema: "StructType") -> str:
-    """Write the schema for the parser: everything may be null, and what does not fit is kept in a column."""
-    fields = [f"`{field.name}` {field.dataType.simpleString()}" for field in schema.fields]
-    return ", ".join([*fields, f"`{CORRUPT}` string"])
+    """Write the schema for the CSV parser: all may be null, and what does not fit is kept in a column."""
+    quoted = [(field.name.replace("`", "``"), field.dataType.simpleString()) for field in schema.fields]
+    return ", ".join([*(f"`{name}` {kind}" for name, kind in quoted), f"`{CORRUPT}` string"])
 
 
-def _misfit(text: "Column", form: Form) -> "Column":
+def _misfit(text: "Column", form: Form, cut_short: "Column") -> "Column":
     """Name the first field that does not take its value; where none is found, the value is malformed as a whole."""
     from pyspark.sql import functions as F
 
     assert form.schema is not None
-    malformed = F.lit(f"the value is no {form.name.upper()} of the schema's columns")
-    if form.name != "json":
-        return malformed
     reason = F.when(F.try_parse_json(text).isNull(), F.lit("the value is no JSON"))
+    reason = reason.when(cut_short, F.lit("the value goes on after its JSON document"))
     for one in form.schema.fields:
         given = F.get_json_object(text, f"$['{one.name}']")
         said = F.concat(
@@ -136,7 +234,7 @@ def _misfit(text: "Column", form: Form) -> "Column":
             F.lit(f" is no {one.dataType.simpleString().upper()}"),
         )
         reason = reason.when(given.isNotNull() & F.col(PARSED)[one.name].isNull(), said)
-    return reason.otherwise(malformed)
+    return reason.otherwise(F.lit("the value is no JSON of the schema's columns"))
 
 
 def _avro(records: "DataFrame", form: Form) -> "DataFrame":
@@ -144,15 +242,39 @@ def _avro(records: "DataFrame", form: Form) -> "DataFrame":
     from pyspark.sql.avro.functions import from_avro
 
     assert form.avro_schema is not None
+    options = {"mode": "PERMISSIVE", **form.options}
+    if "avroSchema" in options:
+        options["avroSchema"] = avro_frame(options["avroSchema"])
+    mark = F.lit(bytearray(_AVRO_END))
     found = records.withColumn(
-        PARSED, from_avro("value", form.avro_schema, {"mode": "PERMISSIVE", **form.options})
+        _FRAME, from_avro(F.concat("value", mark), avro_frame(form.avro_schema), options)
+    ).withColumn(PARSED, F.col(_FRAME)[_VALUE])
+    end = F.col(_FRAME)[_END]
+    has_header = (F.length("value") > 5) & (F.substring("value", 1, 1) == F.lit(bytearray(1)))
+    reason = (
+        F.when(F.col("value").isNull(), F.lit("the value is null"))
+        .when(end.isNull(), F.lit("the value is no Avro of the schema"))
+        .when(
+            (end != mark) & has_header,
+            F.lit("the value goes on after its Avro record; it may begin with a schema registry's 5 bytes"),
+        )
+        .when(end != mark, F.lit("the value goes on after its Avro record"))
     )
-    # A broken value gives a struct of nulls; Avro knows no partly read record.
-    names = found.schema[PARSED].dataType.names  # type: ignore[attr-defined]
-    nothing = F.lit(True)
-    for name in names:
-        nothing = nothing & F.col(PARSED)[name].isNull()
-    reason = F.when(F.col("value").isNull(), F.lit("the value is null")).when(
-        F.col(PARSED).isNull() | nothing, F.lit("the value is no Avro of the schema")
-    )
-    return found.withColumn("reason", reason)
+    return found.withColumn(REASON, reason)
+
+
+def avro_frame(text: str) -> str:
+    """Return the Avro schema of a value of the given schema with the mark behind it.
+
+    Raises:
+        JobError: it is no JSON, or no record's schema.
+    """
+    try:
+        schema = json.loads(text)
+    except ValueError as error:
+        raise JobError(f"--schema is no Avro schema, as it is no JSON: {error}") from None
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        raise JobError("--schema is no Avro schema of a record")
+    end = {"type": "fixed", "name": _END, "size": len(_AVRO_END)}
+    fields = [{"name": _VALUE, "type": schema}, {"name": _END, "type": end}]
+    return json.dumps({"type": "record", "name": _FRAME, "fields": fields})

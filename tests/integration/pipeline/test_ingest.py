@@ -107,6 +107,22 @@ def test_a_schema_may_get_columns_later(spark, config, said) -> None:
         ingest.run(spark, config(schema=f"{SCHEMA}, gate INT"), said, said.stop)
 
 
+def test_no_option_overwrites_a_field_of_the_user(spark, config, said) -> None:
+    config.send(
+        [{"id": 1, "event_time": "2013-01-01T10:00:00Z", "event_date": "then", "value": "v", "reason": "r"}]
+    )
+    with_date = config(schema="id INT, event_date STRING", partition_by="day")
+    with pytest.raises(JobError, match=r"the field event_date has the name of .* --partition-by day"):
+        ingest.run(spark, with_date, said, said.stop)
+    with pytest.raises(JobError, match=r"the field event_time has the name of .* --event-time"):
+        ingest.run(spark, config(schema=None, event_time="event_time"), said, said.stop)
+    assert not Path(config().checkpoint_path, "ottla", "schema.json").exists()
+    schema = "id INT, event_time TIMESTAMP, event_date STRING, value STRING, reason STRING"
+    ingest.run(spark, config(schema=schema, event_time="event_time"), said, said.stop)
+    (row,) = spark.read.parquet(config().table).collect()
+    assert (row.event_date, row.value, row.reason, row.event_time.hour) == ("then", "v", "r", 10)
+
+
 def test_a_changed_type_is_refused_and_nothing_is_written(spark, config, said) -> None:
     config.send([{"id": 1}])
     ingest.run(spark, config(), said, said.stop)
