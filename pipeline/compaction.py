@@ -4,6 +4,8 @@ Delta does it by itself. For Parquet the unit of visibility is the sink's log: i
 to batch N, and replacing that one file, by a rename, replaces small files by merged ones for every reader at once.
 Files of later batches wait for the log's next compaction (`spark.sql.streaming.fileSink.log.compactInterval` batches).
 What was replaced stays for an hour, for readers that planned with it, and is deleted by a later run.
+
+A stream that reads the table knows files by their paths, and takes a merged one for new: `publication` refuses it.
 """
 
 import json
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 KEEP_REPLACED_S: Final = 3600.0
+MERGED_PREFIX: Final = "merged-"
 _SCRATCH: Final = "_merging"
 _REPLACED: Final = "_replaced.json"
 
@@ -99,7 +102,7 @@ class _ParquetMerge:
         rows.coalesce(1).write.parquet(scratch)
         (written,) = [name for name in self._files.names(scratch) if name.endswith(".parquet")]
         folder = str(group[0]["path"]).rpartition("/")[0]
-        path = f"{folder}/merged-{written}"
+        path = f"{folder}/{MERGED_PREFIX}{written}"
         size, modified = self._files.move(f"{scratch}/{written}", path)
         return {**group[0], "path": path, "size": size, "modificationTime": modified}
 
@@ -126,6 +129,12 @@ class _ParquetMerge:
     def _replaced(self) -> dict[str, float]:
         text = self._files.read_text(f"{self._table}/{_REPLACED}")
         return {} if text is None else dict(json.loads(text))
+
+
+def is_merged(path: str) -> str | None:
+    """Return the name of a file that was merged out of others, None for any other file."""
+    name = path.rpartition("/")[2]
+    return name if name.startswith(MERGED_PREFIX) else None
 
 
 def plan_merge(entries: Sequence[Entry], target_bytes: int) -> tuple[list[Entry], list[list[Entry]]]:

@@ -1,13 +1,23 @@
-"""How publish works: a stream of files, each batch written to the topic."""
+"""How publish works: a stream of files, each batch written to the topic.
+
+The checkpoint knows files by their paths. A file that compaction merged out of others is a new path with old rows, and
+nothing in it says which of them were sent. So merged files are read only if they were there when the publication began,
+and any later one is refused: before a run, and within one by a check in every row of such a file.
+"""
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from pipeline.compaction import MERGED_PREFIX, is_merged
 from pipeline.failure import JobError
 from pipeline.job_files import JobFiles
 from pipeline.kafka_producer import send_rows
 from pipeline.report import Report, Stop
 from pipeline.streams import Follower
+from pipeline.tables import SINK_LOG, committed_files
+
+# Spark leaves out files that are older than the newest by a week, and says nothing.
+_FILE_AGE_MAX: Final = "36500d"
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -25,6 +35,7 @@ class Publication:
         self._stop = stop
         self._files = JobFiles(spark)
         self._root = config.checkpoint.rstrip("/")
+        self._merged_at_start: list[str] | None = None
 
     def run(self) -> dict[str, Any]:
         """Publish until the end, or until asked to stop, and return the figures."""
@@ -33,7 +44,9 @@ class Publication:
         config = self._config
         if not self._files.exists(config.source):
             raise JobError(f"{config.source} does not exist: correct --source")
-        self._require_same_purpose()
+        is_new = not self._files.names(f"{self._root}/stream/offsets")
+        self._require_same_purpose(is_new)
+        self._merged_at_start = self._merged_files(is_new)
         config.access.ensure_topic(config.topic, partitions=config.partitions)
         records = self._records(self._rows()).observe("published", F.count(F.lit(1)).alias("sent"))
         trigger: dict[str, Any] = (
@@ -57,8 +70,45 @@ class Publication:
             return reader.option("maxFilesPerTrigger", config.files_per_batch).load(config.source)
         if config.source_format != "text":
             reader = reader.schema(config.schema or self._read_schema())
+        if "maxFileAge" not in config.source_option:
+            reader = reader.option("maxFileAge", _FILE_AGE_MAX)
         # A path to one file: the stream watches its folder for names that fit.
-        return reader.option("maxFilesPerTrigger", config.files_per_batch).load(config.source)
+        rows = reader.option("maxFilesPerTrigger", config.files_per_batch).load(config.source)
+        return rows if self._merged_at_start is None else self._without_later_merges(rows)
+
+    def _merged_files(self, is_new: bool) -> list[str] | None:
+        """Return the merged files that the publication began with; None if the source is no table of the file sink.
+
+        Raises:
+            JobError: compaction has merged files since.
+        """
+        config = self._config
+        if config.source_format != "parquet" or SINK_LOG not in self._files.names(config.source):
+            return None
+        now = sorted(
+            name for path in committed_files(self._files, config.source) if (name := is_merged(path))
+        )
+        kept = f"{self._root}/ottla/merged.json"
+        text = self._files.read_text(kept)
+        if is_new:
+            self._files.write_text(kept, json.dumps(now))
+            return now
+        # A checkpoint of an earlier version does not say; it may have read any of them, or none.
+        known: list[str] = [] if text is None else json.loads(text)
+        later = [name for name in now if name not in known]
+        if later:
+            raise JobError(_later_merge(config.source, later[0]))
+        return known
+
+    def _without_later_merges(self, rows: "DataFrame") -> "DataFrame":
+        """Fail at a row of a file that was merged while the query ran, before it is sent."""
+        from pyspark.sql import functions as F
+
+        name = F.col("_metadata.file_name")
+        is_later = name.startswith(MERGED_PREFIX) & ~name.isin(self._merged_at_start or [])
+        text = F.concat(F.lit(_later_merge(self._config.source, "") + ": "), name)
+        checked = F.when(is_later, F.raise_error(text)).otherwise(F.lit(True))
+        return rows.where(checked.cast("boolean"))
 
     def _read_schema(self) -> Any:
         """Return the files' own schema; what was read off them once stays, so that a resumed run reads alike."""
@@ -101,17 +151,25 @@ class Publication:
             columns.append(F.expr(f"cast(({config.timestamp}) as timestamp)").alias("timestamp"))
         return rows.select(*columns)
 
-    def _require_same_purpose(self) -> None:
-        """Refuse a checkpoint that is about other files or another topic."""
+    def _require_same_purpose(self, is_new: bool) -> None:
+        """Refuse a checkpoint of other files or another topic; before its first batch it is of nothing."""
         purpose = {"source": self._files.qualified(self._config.source), "topic": self._config.topic}
         kept = f"{self._root}/ottla/publish.json"
         text = self._files.read_text(kept)
-        if text is None:
+        if text is None or is_new:
             self._files.write_text(kept, json.dumps(purpose))
         elif text != json.dumps(purpose):
             raise JobError(
                 f"the checkpoint {self._root} is of another publication ({text}): give each its own --checkpoint"
             )
+
+
+def _later_merge(source: str, name: str) -> str:
+    return (
+        f"the table at {source} was compacted after its publication began{name and f' ({name})'}: rows that were sent "
+        "stand in new files, and would be sent again. Publish from a Delta table, whose readers survive compaction, "
+        "or start with a new checkpoint, which sends all rows"
+    )
 
 
 def _as_binary(column: "Column") -> "Column":

@@ -1,6 +1,7 @@
 """Publish, aggregate, audit, archive and compaction on a shared cluster and Spark."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,42 @@ def test_publish_sends_each_file_once(spark, cluster, topic, said, tmp_path, tim
         ('{"name":"é"}', (("origin", b"test"),))
     }
     assert (timestamp is None) or {m.timestamp()[1] for m in messages} == {1_357_034_400_000}
+
+
+def test_publish_leaves_out_no_old_file_and_refuses_what_was_merged_since(
+    spark, cluster, topic, said, tmp_path
+) -> None:
+    table, sink_log = tmp_path / "table", tmp_path / "table" / "_spark_metadata"
+    sink_log.mkdir(parents=True)
+
+    def commit(batch: int, name: str, age_days: int, *ids: int) -> None:
+        spark.createDataFrame([(each,) for each in ids], "id INT").coalesce(1).write.parquet(
+            str(tmp_path / name)
+        )
+        (written,) = (tmp_path / name).glob("*.parquet")
+        path = written.rename(table / name)
+        modified = 1_700_000_000 - age_days * 86_400
+        os.utime(path, (modified, modified))
+        entry = {
+            "path": path.as_uri(), "size": path.stat().st_size, "isDir": False, "modificationTime": modified * 1000,
+            "blockReplication": 1, "blockSize": 1 << 20, "action": "add",
+        }  # fmt: skip
+        (sink_log / str(batch)).write_text("v1\n" + json.dumps(entry))
+
+    config = publish.PublishConfig(
+        bootstrap_server=cluster.bootstrap_servers,
+        source=str(table),
+        topic=topic,
+        checkpoint=str(tmp_path / "c"),
+    )
+    commit(0, "merged-before.parquet", 1, 1, 2)
+    assert publish.run(spark, config, said, said.stop)["rows"] == 2
+    commit(1, "old.parquet", 30, 3)
+    assert publish.run(spark, config, said, said.stop)["rows"] == 1
+    commit(2, "merged-after.parquet", 0, 1, 2, 3)
+    with pytest.raises(JobError, match=r"was compacted after its publication began \(merged-after.parquet\)"):
+        publish.run(spark, config, said, said.stop)
+    assert len(receive(cluster.bootstrap_servers, topic, 2)) == 3
 
 
 def test_audit_counts_what_is_wrong_with_a_topic(spark, cluster, topic, said, tmp_path) -> None:
