@@ -20,7 +20,8 @@ _KNOWN: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
         "and no reader sees what was half-written",
     ),
     (
-        re.compile(r"KAFKA_DATA_LOSS|failOnDataLoss|data may have been (?:lost|missed)|may have been aged out"),
+        # Not the name of the option: Spark prints it with every plan.
+        re.compile(r"KAFKA_DATA_LOSS|data may have been (?:lost|missed)|may have been aged out"),
         "records are gone from the topic before they were read (retention overtook the job, or the topic was "
         "deleted or made again): {detail}; "
         "start with a new checkpoint to read what is there, or with --no-fail-on-data-loss to go on with a gap",

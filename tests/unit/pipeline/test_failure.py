@@ -44,6 +44,17 @@ def test_the_innermost_cause_stands_for_what_is_not_known() -> None:
     assert explain(SparkError()) == "SparkError"
 
 
+def test_the_options_in_a_plan_are_no_cause() -> None:
+    text = (
+        "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter with name `amuont` cannot be "
+        "resolved. Did you mean one of the following? [`amount`]. SQLSTATE: 42703; line 1 pos 0;\n'Project ['amuont]\n"
+        "+- StreamingRelationV2 kafka, [failOnDataLoss=true, subscribe=orders], [key#7]\n"
+    )
+    assert explain(SparkError(text)).startswith(
+        "A column, variable, or function parameter with name `amuont` cannot"
+    )
+
+
 def test_javas_causes_are_found_where_pyspark_keeps_them() -> None:
     error, middle = SparkError("Task failed"), SparkError("Job aborted")
     error._cause, middle._cause = middle, SparkError("java.io.IOException: No space left on device")
