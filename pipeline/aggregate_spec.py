@@ -33,7 +33,7 @@ emit = "updates"                       # each change, or "final": closed windows
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -105,6 +105,16 @@ def read_spec(path: str) -> AggregateSpec:
         raise JobError(f"--spec {path}: {error}") from None
 
 
+def says_the_same(text: str, spec: AggregateSpec) -> bool:
+    """Say whether a specification that was kept means what one means that was read: comments and order do not count."""
+    for load in (tomllib.loads, json.loads):
+        try:
+            return replace(parse_spec(load(text), ""), text=spec.text) == spec
+        except (ValueError, JobError):
+            continue
+    return False
+
+
 def parse_spec(data: Any, text: str) -> AggregateSpec:
     """Check a specification that was read.
 
@@ -131,6 +141,11 @@ def parse_spec(data: Any, text: str) -> AggregateSpec:
     emit = str(sink.get("emit", "updates"))
     if emit not in _EMITS:
         raise JobError(f"sink.emit is {emit!r}; it is one of {', '.join(_EMITS)}")
+    sink_topic = _value(sink, "sink", "topic")
+    if sink_topic in topics:
+        raise JobError(
+            f"sink.topic {sink_topic} is a topic of [source]: the aggregation would read what it writes"
+        )
     slide = window.get("slide")
     return AggregateSpec(
         topics=topics,
@@ -146,7 +161,7 @@ def parse_spec(data: Any, text: str) -> AggregateSpec:
         keys=keys,
         where=aggregate.get("where"),
         measures={str(name): str(expression) for name, expression in measures.items()},
-        sink_topic=_value(sink, "sink", "topic"),
+        sink_topic=sink_topic,
         sink_partitions=int(sink.get("partitions", -1)),
         emit=emit,
         text=text,

@@ -43,14 +43,33 @@ def _check(config: IngestConfig) -> None:
     merges_delta = config.table_format == "delta" and (config.compact or config.compact_every_s)
     if merges_delta and importlib.util.find_spec("delta") is None:
         raise JobError("--compact of a Delta table needs delta-spark: pip install 'ottla[pipeline]'")
+    _require_no_loop(config)
     if config.topic:
         config.access.require_topics(config.topic)
         return
+    config.access.topics(pattern=config.topic_pattern)
+
+
+def _require_no_loop(config: IngestConfig) -> None:
+    """Refuse to read the topic that the dead letters go to: each letter would be one again.
+
+    Raises:
+        JobError: naming the option to change; or the pattern is no regular expression.
+    """
     try:
-        re.compile(config.topic_pattern or "")
+        fits = config.topic_pattern is not None and re.fullmatch(
+            config.topic_pattern, config.dead_letter_topic
+        )
     except re.error as error:
         raise JobError(f"--topic-pattern is no regular expression: {error}") from None
-    config.access.topics(pattern=config.topic_pattern)
+    if config.form == "raw" or not (fits or config.dead_letter_topic in config.topic):
+        return
+    name = config.dead_letter_topic
+    advice = f"such as '(?!{re.escape(name)}$){config.topic_pattern}'" if fits else "or another --topic"
+    raise JobError(
+        f"the dead letters go to {name}, which is read itself: its letters would come back for ever; "
+        f"give another --dead-letter-topic, {'or a pattern that leaves it out, ' if fits else ''}{advice}"
+    )
 
 
 def run(spark: "SparkSession", config: IngestConfig, report: Report, stop: Stop) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Offsets, jars, merge plans, reports, specifications and the package's zip."""
 
+import json
 import zipfile
 from importlib.metadata import requires
 from pathlib import Path
@@ -7,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from pipeline.aggregate_spec import parse_spec, read_spec
+from pipeline.aggregate_spec import parse_spec, read_spec, says_the_same
 from pipeline.compaction import plan_merge
 from pipeline.failure import JobError
 from pipeline.jars import find_jars, require_jars
+from pipeline.jobs.ingest import JOB, IngestConfig
 from pipeline.offsets import parse_offsets
 from pipeline.package_zip import package_zip
 from pipeline.report import as_text, table_text
@@ -114,12 +116,30 @@ def test_a_specification_has_defaults() -> None:
         ({"window": {"size": "1 hour", "hop": "1"}}, "window.hop is unknown"),
         ({"aggregate": {"keys": ["k"]}}, "names no measure"),
         ({"aggregate": {"keys": ["n"], "measures": {"n": "1"}}}, "the name n is taken twice"),
+        ({"sink": {"topic": "t"}}, "would read what it writes"),
         ({"sink": {"topic": "o", "emit": "some"}}, "sink.emit is 'some'"),
     ],
 )
 def test_what_is_wrong_in_a_specification_is_named(change: dict[str, Any], message: str) -> None:
     with pytest.raises(JobError, match=message):
         parse_spec({**SPEC, **change}, "")
+
+
+def test_a_kept_specification_is_compared_by_what_it_says() -> None:
+    spec = parse_spec(SPEC, "{}")
+    text = json.dumps({name: SPEC[name] for name in reversed(SPEC)}, indent=2)
+    assert says_the_same(text, spec)
+    toml = """
+    # a comment
+    sink = {topic = "out", emit = "updates"}
+    source = {topics = ["t"], schema = "a INT"}
+    time = {column = "a"}
+    window = {size = "1 hour"}
+    aggregate = {keys = {k = "k"}, measures = {n = "count(*)"}}
+    """
+    assert says_the_same(toml, spec)
+    assert not says_the_same(toml.replace("1 hour", "2 hours"), spec)
+    assert not says_the_same("nonsense", spec)
 
 
 def test_a_specification_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -141,3 +161,19 @@ def test_the_zip_holds_what_workers_import(tmp_path: Path) -> None:
         "storage/names.py",
     } <= names
     assert not any(name.startswith(("cluster/", "ottla/")) for name in names)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"topic": ("dead-letters",)},
+        {"topic_pattern": "dead.*"},
+        {"topic_pattern": "o|d", "dead_letter_topic": "d"},
+    ],
+)
+def test_dead_letters_are_not_read_again(given: dict[str, Any]) -> None:
+    config = IngestConfig(bootstrap_server="127.0.0.1:1", table="/t", form="json", **given)
+    with pytest.raises(
+        JobError, match="its letters would come back for ever; give another --dead-letter-topic"
+    ):
+        JOB.check(config)
