@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from pipeline.aggregate_spec import AggregateSpec
+from pipeline.aggregate_spec import AggregateSpec, says_the_same
 from pipeline.failure import JobError
 from pipeline.group_progress import following_groups
 from pipeline.job_files import JobFiles
@@ -11,6 +11,7 @@ from pipeline.parsing import CORRUPT, PARSED, PLACE, REASON, Form, parse_schema,
 from pipeline.report import Report, Stop
 from pipeline.streams import Follower
 from pipeline.topic_identity import TopicWatch
+from pipeline.tried import tried
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _QUERY = "ottla-aggregate"
 _TIME = "_ottla_event_time"  # a field may be named event_time
+_KEYED = "_ottla_keyed"
 
 
 class Aggregation:
@@ -73,8 +75,9 @@ class Aggregation:
         return {
             "rows": totals.rows,
             "upserts": counts.get("upserts", 0),
-            "late": counts.get("late", 0),
+            "late_groups": counts.get("late_groups", 0),
             "unparsed": counts.get("unparsed", 0),
+            "failed": counts.get("failed", 0),
             "batches": totals.batches,
         }
 
@@ -103,6 +106,7 @@ class Aggregation:
         fields = [F.col(PARSED)[name].alias(name) for name in names if name != CORRUPT]
         place = [F.col(name).alias(f"kafka_{name}") for name in PLACE]
         time = F.expr(f"try_cast(({spec.time_column}) as timestamp)")
+        time = tried({"time": time}, F.col(REASON).isNull())["time"]
         rows = judged.select(*place, *fields, REASON).withColumn(_TIME, time)
         useless = F.col(REASON).isNotNull() | F.col(_TIME).isNull()
         rows = rows.observe("read", F.count_if(useless).alias("unparsed")).where(~useless).drop(REASON)
@@ -117,14 +121,25 @@ class Aggregation:
             if join.columns:
                 table = table.select(*join.on, *join.columns)
             rows = rows.join(table, list(join.on), join.kind)
-        return rows.where(self._spec.where) if self._spec.where else rows
+        return self._keyed(rows)
+
+    def _keyed(self, rows: "DataFrame") -> "DataFrame":
+        """Return the rows that are wanted, with their keys; those on which an expression fails are counted."""
+        from pyspark.sql import functions as F
+
+        spec = self._spec
+        expressions = {f"key_{name}": F.expr(expression) for name, expression in spec.keys.items()}
+        expressions["is_wanted"] = F.expr(f"({spec.where})") if spec.where else F.lit(True)
+        rows = rows.withColumn(_KEYED, tried(expressions, F.col(_TIME).isNotNull()))
+        failed = F.col(_KEYED).isNull()
+        return rows.observe("keyed", F.count_if(failed).alias("failed")).where(F.col(_KEYED)["is_wanted"])
 
     def _windows(self, rows: "DataFrame") -> "DataFrame":
         from pyspark.sql import functions as F
 
         spec = self._spec
         window = F.window(_TIME, spec.window_size, spec.window_slide or spec.window_size)
-        keys: list[Column] = [F.expr(expression).alias(name) for name, expression in spec.keys.items()]
+        keys: list[Column] = [F.col(_KEYED)[f"key_{name}"].alias(name) for name in spec.keys]
         measures = [F.expr(expression).alias(name) for name, expression in spec.measures.items()]
         return rows.groupBy(window.alias("window"), *keys).agg(*measures)
 
@@ -144,12 +159,12 @@ class Aggregation:
         ).observe("written", F.count(F.lit(1)).alias("upserts"))
 
     def _require_same_spec(self) -> None:
-        """Refuse a checkpoint whose state is of another specification."""
+        """Refuse a checkpoint whose state is of another specification; before its first batch it has no state."""
         kept = f"{self._root}/ottla/spec"
         text = self._files.read_text(kept)
-        if text is None:
+        if text is None or not self._files.names(f"{self._root}/stream/offsets"):
             self._files.write_text(kept, self._spec.text)
-        elif text != self._spec.text:
+        elif not says_the_same(text, self._spec):
             raise JobError(
                 f"the checkpoint {self._root} has the state of another specification (kept in {kept}): "
                 "go back to that one, or give a new --checkpoint and a new sink.topic"

@@ -27,9 +27,10 @@ from pipeline.report import Report, Stop
 from pipeline.streams import Follower, StreamTotals
 from pipeline.tables import require_fitting_schema, require_fresh_or_same, start_table
 from pipeline.topic_identity import TopicWatch
+from pipeline.tried import tried
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
@@ -39,6 +40,7 @@ _RAW: Final = ("topic", "partition", "offset", "timestamp", "timestampType", "ke
 # The record as it was, for its dead letter: beside fields that may have the names of the connector's columns.
 _VALUE: Final = "_ottla_value"
 _HEADERS: Final = "_ottla_headers"
+_TRIED: Final = "_ottla_tried"
 
 _PERIODS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "none": (),
@@ -169,7 +171,8 @@ class Ingestion:
             rows = self._records().select(*_RAW).withColumnRenamed("timestampType", "timestamp_type")
             if self._config.event_time is None:
                 return rows
-            return rows.withColumn("event_time", F.expr(f"try_cast({self._config.event_time} as timestamp)"))
+            # A raw record is kept whatever it holds.
+            return rows.withColumn("event_time", self._event_time(F.col("offset") >= 0)["time"])
         rows = self._judged(form, with_reason=False).where(F.col(REASON).isNull())
         return rows.drop(REASON, _VALUE, _HEADERS)
 
@@ -179,21 +182,32 @@ class Ingestion:
 
         records = parsed(self._records(), form, with_reason=with_reason)
         kinds: StructType = records.schema[PARSED].dataType  # type: ignore[assignment]
-        require_free_names(kinds.names, self._added_columns(kinds))
+        names = [name for name in kinds.names if name != CORRUPT]
+        require_free_names(names, self._added_columns(kinds))
         place = [F.col(name).alias(f"kafka_{name}") for name in PLACE]
         place += [F.col("value").alias(_VALUE), F.col("headers").alias(_HEADERS)]
         extra = [F.col(EXTRA)] if EXTRA in records.columns else []
-        fields = [F.col(PARSED)[name].alias(name) for name in kinds.names if name != CORRUPT]
+        fields = [F.col(PARSED)[name].alias(name) for name in names]
         rows = records.select(*place, *fields, *extra, REASON)
-        if self._config.event_time is not None:
-            rows = rows.withColumn(
-                "event_time", F.expr(f"try_cast(({self._config.event_time}) as timestamp)")
+        event_time = self._config.event_time
+        if event_time is not None:
+            rows = rows.withColumn(_TRIED, self._event_time(F.col(REASON).isNull()))
+            timeless = (
+                F.when(F.col(REASON).isNotNull(), F.col(REASON))
+                .when(F.col(_TRIED).isNull(), F.lit(f"no event time: {event_time} fails"))
+                .when(F.col(_TRIED)["time"].isNull(), F.lit(f"no event time: {event_time} yields none"))
             )
-            timeless = F.lit(f"no event time: {self._config.event_time} yields none")
-            absent = F.col(REASON).isNull() & F.col("event_time").isNull()
-            rows = rows.withColumn(REASON, F.when(absent, timeless).otherwise(F.col(REASON)))
+            rows = (
+                rows.withColumn(REASON, timeless).withColumn("event_time", F.col(_TRIED)["time"]).drop(_TRIED)
+            )
         # A filter after it is not pushed below an observation, where it would parse each value several times.
         return rows.observe("judged", F.count_if(F.col(REASON).isNotNull()).alias("unfit"))
+
+    def _event_time(self, only_where: "Column") -> "Column":
+        """Return a struct of the event time, null where its expression fails."""
+        from pyspark.sql import functions as F
+
+        return tried({"time": F.expr(f"try_cast(({self._config.event_time}) as timestamp)")}, only_where)
 
     def _added_columns(self, schema: "StructType") -> dict[str, str]:
         """Return the columns that options add beside the fields, each with its option."""

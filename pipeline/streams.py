@@ -104,13 +104,16 @@ class Follower:
 
 
 def observed_counts(progress: Any) -> dict[str, int]:
-    """Return what the query counted itself (`observe`), and what its state dropped as late."""
+    """Return what the query counted itself (`observe`), and how many groups its state dropped as late.
+
+    Spark drops late records after it has aggregated those of a task, so that it counts a window and key once a task.
+    """
     counts: dict[str, int] = {}
     for row in (progress["observedMetrics"] or {}).values():
         values = row.asDict() if hasattr(row, "asDict") else dict(row)
         counts |= {name: int(value or 0) for name, value in values.items()}
     late = sum(int(operator["numRowsDroppedByWatermark"]) for operator in progress["stateOperators"] or ())
-    return {**counts, "late": late} if progress["stateOperators"] else counts
+    return {**counts, "late_groups": late} if progress["stateOperators"] else counts
 
 
 def lag_of(progress: Any) -> int | None:

@@ -123,6 +123,18 @@ def test_no_option_overwrites_a_field_of_the_user(spark, config, said) -> None:
     assert (row.event_date, row.value, row.reason, row.event_time.hour) == ("then", "v", "r", 10)
 
 
+def test_a_value_on_which_an_expression_fails_is_a_dead_letter(spark, cluster, config, said) -> None:
+    config.send([{"id": 1, "name": "2013-01-01"}, {"id": 2, "name": "never"}, {"id": 3}])
+    made = config(event_time="to_timestamp(name)", partition_by="day")
+    result = ingest.run(spark, made, said, said.stop)
+    assert (result["rows"], result["dead_letters"]) == (1, 2)
+    letters = receive(cluster.bootstrap_servers, made.dead_letter_topic, 1)
+    assert sorted(dict(letter.headers())["ottla.reason"] for letter in letters) == [
+        b"no event time: to_timestamp(name) fails",
+        b"no event time: to_timestamp(name) yields none",
+    ]
+
+
 def test_a_changed_type_is_refused_and_nothing_is_written(spark, config, said) -> None:
     config.send([{"id": 1}])
     ingest.run(spark, config(), said, said.stop)

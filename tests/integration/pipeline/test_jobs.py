@@ -72,7 +72,7 @@ def test_windows_are_upserted_and_late_records_are_dropped(spark, cluster, topic
     # The watermark stands at 12:00 now: ten o'clock is closed, twelve o'clock is not.
     send(cluster.bootstrap_servers, topic, [departure("AA", "10:55:00", 99), departure("AA", "12:30:00", 5)])
     second = aggregate.run(spark, config, said, said.stop)
-    assert (second["upserts"], second["late"]) == (1, 1)
+    assert (second["upserts"], second["late_groups"]) == (1, 1)
     table = {}
     for message in receive(cluster.bootstrap_servers, f"{topic}-hours", 1):
         table[message.key()] = json.loads(message.value())

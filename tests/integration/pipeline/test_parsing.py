@@ -3,9 +3,11 @@
 import json
 
 import pytest
+from pyspark.sql import functions as F
 
 from pipeline.failure import JobError
 from pipeline.parsing import PARSED, REASON, Form, infer_schema, parse_schema, parsed
+from pipeline.tried import tried
 
 AVRO_SCHEMA = json.dumps(
     {
@@ -80,3 +82,18 @@ def test_inferred_names_may_have_dashes_and_differ_in_case(spark, parse) -> None
     assert row == {"Id": 2, "a-b": 1, "m": '{"k":5,"K":6}', "n": {"x-y": 4}}
     with pytest.raises(JobError, match="the field id differs from another in case only"):
         infer_schema(spark, [value], {}, keep_extra=False)
+
+
+@pytest.mark.parametrize(
+    "expression", ["1 div d", "(1 div d) + (1 div d)", "to_timestamp(text)", "cast(text as int)"]
+)
+def test_an_expression_that_fails_is_told_from_one_that_yields_nothing(spark, expression) -> None:
+    rows = spark.createDataFrame([("2013", 1), ("bad", 0), (None, None)], "text STRING, d INT")
+    rows = rows.withColumn("one", tried({"it": F.expr(expression)}, ~F.col("text").eqNullSafe("other")))
+    # A second use of it, as a reason makes: Spark evaluates what is common to both ahead of them.
+    rows = rows.withColumn("it", F.col("one.it")).withColumn("failed", F.col("one").isNull())
+    assert [(row.it is None, row.failed) for row in rows.collect()] == [
+        (False, False),
+        (True, True),
+        (True, False),
+    ]
