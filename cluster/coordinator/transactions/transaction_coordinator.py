@@ -31,6 +31,10 @@ logger = logging.getLogger(__name__)
 COMPLETE_RETRY_MS: Final = 100
 """How long after a COMPLETE record could not be written it is tried again."""
 
+_TOMBSTONES_MAX: Final = 256 * 1024
+"""Bytes in a batch of tombstones: well below what any topic takes (KAFKA-13099)."""
+_TOMBSTONE_OVERHEAD_MAX: Final = 32
+
 OnAnswered = Callable[[Error], None]
 
 
@@ -264,22 +268,32 @@ class TransactionCoordinator:
         return count
 
     def expire(self, home: HostedPartition, ids: Sequence[str]) -> int:
-        """Forget those ids that have been out of use for long, in one batch; gives how many."""
+        """Forget those ids that have been out of use for long, in batches that fit; gives how many."""
         if home.is_loading or not self.hosted.is_current(home):
             return 0
         now = self._clock.wall_ms()
+        count = size = 0
         expired: list[tuple[Transaction, Pending]] = []
         for transactional_id in ids:
             transaction = home.find(transactional_id)
             if transaction is None:
                 continue
             pending = transaction_requests.expire(transaction, now, self.settings.id_expiration_ms)
-            if pending is not None:
-                transaction.begin(pending)
-                expired.append((transaction, pending))
-        if not expired:
-            return 0
+            if pending is None:
+                continue
+            length = len(transactional_id.encode()) + _TOMBSTONE_OVERHEAD_MAX
+            if expired and size + length > _TOMBSTONES_MAX:
+                self._write_tombstones(home, expired)
+                expired, size = [], 0
+            transaction.begin(pending)
+            expired.append((transaction, pending))
+            size += length
+            count += 1
+        if expired:
+            self._write_tombstones(home, expired)
+        return count
 
+    def _write_tombstones(self, home: HostedPartition, expired: list[tuple[Transaction, Pending]]) -> None:
         def written(error: Error) -> None:
             if not self.hosted.is_current(home):
                 return
@@ -292,7 +306,6 @@ class TransactionCoordinator:
 
         tombstones = dict.fromkeys((each.transactional_id for each, _ in expired), None)
         self._log.append(home, tombstones, self.settings.request_timeout_ms, written)
-        return len(expired)
 
     # What is loaded, and what is to be known
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from timing.timing_wheel import Timer
 
 _LOOKED_AT: Final = 1_000
-"""Ids looked at between two turns of the loop; also the tombstones in a batch, far below what any topic takes."""
+"""Ids looked at between two turns of the loop."""
 
 
 class Transactions:

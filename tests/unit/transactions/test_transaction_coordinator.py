@@ -277,3 +277,18 @@ def test_ids_out_of_use_are_forgotten_when_their_tombstones_are_replicated() -> 
         assert (await shell.producer()).producer_id == 1002
 
     run_shell(body, id_expiration_ms=10_000)
+
+
+def test_long_ids_expire_in_batches_that_fit() -> None:
+    async def body(shell: Shell) -> None:
+        ids = [f"{number}{'x' * 30_000}" for number in range(20)]
+        for transactional_id in ids:
+            await shell.producer(transactional_id)
+        await trio.sleep(10)
+        before = len(shell.log.written)
+        assert shell.coordinator.expire(shell.hosted.get(0), ids) == 20
+        batches = shell.log.written[before:]
+        assert [len(batch) for batch in batches] == [8, 8, 4]
+        assert not list(shell.hosted.get(0).ids())
+
+    run_shell(body, id_expiration_ms=10_000)
