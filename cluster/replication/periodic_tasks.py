@@ -4,7 +4,7 @@ Slow file operations run in threads; what looks at every partition yields to the
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
@@ -71,6 +71,7 @@ class PeriodicTasks:
         config: "BrokerConfig",
         offload: Callable[[Callable[[], object]], Awaitable[object]],
         is_cleaning: "Callable[[TopicPartition], bool]" = lambda _: False,
+        awaited_watermarks: "Callable[[], Mapping[TopicPartition, Offset]]" = dict,
     ) -> None:
         self._broker_id = broker_id
         self._hosted = hosted
@@ -82,6 +83,7 @@ class PeriodicTasks:
         self._config = config
         self._offload = offload
         self._is_cleaning = is_cleaning
+        self._awaited_watermarks = awaited_watermarks
         self._directory_failed = trio.Event()
 
     async def run(self, populated: trio.Event) -> NoReturn:
@@ -112,8 +114,12 @@ class PeriodicTasks:
                 await self._offload(lambda taken=high_watermarks: self._write_watermarks(taken))  # type: ignore[misc]
 
     def high_watermarks(self) -> "dict[TopicPartition, Offset]":
-        """Return the high watermark of every hosted partition, led or followed."""
-        return {
+        """Return the high watermark of every hosted partition, led or followed.
+
+        Of a partition that no LeaderAndIsr has named yet, it is what the last checkpoint said: a checkpoint
+        replaces the one before, and the first LeaderAndIsr of many partitions names only some.
+        """
+        return dict(self._awaited_watermarks()) | {
             partition.topic_partition: partition.log.high_watermark
             for partition in self._hosted
             if partition.log is not None

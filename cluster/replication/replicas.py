@@ -238,6 +238,7 @@ class Replicas:
             config,
             offload,
             self.compaction.is_cleaning,
+            lambda: self.roles.checkpointed_watermarks,
         )
         self.roles.on_stopped.append(self._forget_metrics)
         config.on_change(self._settings_changed)

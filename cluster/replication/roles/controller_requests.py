@@ -91,6 +91,7 @@ class ControllerRequests:
     Attributes:
         controller_epoch: The highest that a controller has shown us.
         broker_epoch: The epoch of this broker's current registration; set by the registration.
+        checkpointed_watermarks: Those of the last checkpoint, of partitions that no LeaderAndIsr has named yet.
         populated: Set by the first LeaderAndIsr: high watermarks must not be checkpointed before it, for the
             partitions that are not there yet would be missing.
         on_leadership_change: Called with the partitions that this broker begins to lead, and to follow.
@@ -124,9 +125,9 @@ class ControllerRequests:
         self._clock = clock
         self._offload = offload
         # As checkpointed at the last stop; each is used once.
-        self._high_watermarks = store.checkpoints.read_high_watermarks()
+        self.checkpointed_watermarks = store.checkpoints.read_high_watermarks()
         self._logs = ReplicaLogs(
-            broker_id, store, hosted, self._high_watermarks, log_configs, state_births, offload
+            broker_id, store, hosted, self.checkpointed_watermarks, log_configs, state_births, offload
         )
         self._lock = trio.Lock()
         self.controller_epoch: ControllerEpoch = NO_CONTROLLER_EPOCH
@@ -331,7 +332,7 @@ class ControllerRequests:
             elif not partition.is_leader:
                 partition.truncated()
         if delete:
-            self._high_watermarks.pop(topic_partition, None)
+            self.checkpointed_watermarks.pop(topic_partition, None)
             deleted.append((topic_partition, epoch if epoch >= 0 else None))
         return Error.NONE
 

@@ -257,6 +257,18 @@ def test_without_a_leader_a_replica_is_hosted_and_its_high_watermark_kept(broker
     assert broker.replicas.upkeep.high_watermarks() == {P0: 5}
 
 
+def test_a_checkpoint_keeps_what_no_order_has_named_yet(broker):
+    broker.lead(partitions=(0, 1))
+    broker.produce(5)
+    broker.replicas.upkeep.write_last_checkpoint()
+    before = broker.store.checkpoints.read_high_watermarks()
+    assert len(before) == 2
+    restart(broker)
+    broker.order(1, isr=(1,), replicas=(1,), is_new=False)
+    broker.replicas.upkeep.write_last_checkpoint()
+    assert broker.store.checkpoints.read_high_watermarks().keys() == before.keys()
+
+
 def test_checkpoints_wait_for_the_first_order(broker):
     assert not broker.replicas.roles.populated.is_set()
     broker.lead()
