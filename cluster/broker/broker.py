@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cluster.broker.addresses import Addresses
+    from cluster.broker.loop_monitor import LoopMonitor
     from cluster.configuration.broker_config import BrokerConfig
     from cluster.zookeeper.guardian import GuardianLink
     from cluster.zookeeper.stored_acls import StoredAcls
@@ -90,6 +91,7 @@ class Broker:
         changes: What happens to it.
         ready: Set when it serves.
         state: What it is doing.
+        loop_monitor: Measures the turns of the loop, where the process has no other use for the loop.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class Broker:
         self.changes = StateChanges()
         self.ready = trio.Event()
         self.state = State.STARTING
+        self.loop_monitor: LoopMonitor | None = None
         self._link = link
         self._environment = environment
         self._addresses: Addresses = addresses_of(config)
@@ -421,6 +424,8 @@ class Broker:
                 "live": self._zookeeper.session_is_live(self._environment.clock.monotonic()),
             },
         }
+        if self.loop_monitor is not None:
+            description["loop"] = self.loop_monitor.describe()
         if self._load_progress is not None:
             description["recovery"] = self._load_progress._asdict()
         if self._components is not None:

@@ -35,7 +35,7 @@ def management_methods(broker: ManagedBroker) -> dict[str, Method]:
     """Return what can be asked of a broker, by name.
 
     `describe` tells everything at once; `partitions` only the replicas it hosts; `metrics` the counters and
-    gauges; `wait_ready` answers when the broker serves, or after `timeout_ms` with whether it does;
+    gauges; `longest_turn` how long the loop stood still at most since this was last asked; `wait_ready` answers when the broker serves, or after `timeout_ms` with whether it does;
     `changes` streams what happens; `stop` has it leave in good order.
     """
 
@@ -47,6 +47,13 @@ def management_methods(broker: ManagedBroker) -> dict[str, Method]:
 
     async def metrics(_: Mapping[str, Any]) -> object:
         return broker.metrics.registry.values()
+
+    async def longest_turn(_: Mapping[str, Any]) -> object:
+        monitor = broker.loop_monitor
+        if monitor is None:
+            raise ManagementError("the loop is not watched")
+        seconds, task = monitor.take_longest()
+        return {"ms": seconds * 1000, "task": task}
 
     async def wait_ready(params: Mapping[str, Any]) -> object:
         timeout_ms = params.get("timeout_ms")
@@ -68,6 +75,7 @@ def management_methods(broker: ManagedBroker) -> dict[str, Method]:
         "describe": describe,
         "partitions": partitions,
         "metrics": metrics,
+        "longest_turn": longest_turn,
         "wait_ready": wait_ready,
         "changes": changes,
         "stop": stop,

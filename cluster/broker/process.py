@@ -16,6 +16,7 @@ import trio
 
 from cluster.broker.broker import Broker
 from cluster.broker.exit_codes import ExitCode, stop_reason
+from cluster.broker.loop_monitor import LoopMonitor
 from cluster.broker.process_limits import set_process_limits
 from cluster.broker.task_dump import format_tasks
 from cluster.environment.machine import real_environment
@@ -54,7 +55,11 @@ def run(config: "BrokerConfig", link: "GuardianLink | None") -> int:
 
 async def _run_process(config: "BrokerConfig", link: "GuardianLink | None") -> None:
     """Run the one broker of a process: signals stop it, and what it has loaded is left out of collections."""
-    broker = Broker(config, real_environment(), link)
+    environment = real_environment()
+    broker = Broker(config, environment, link)
+    monitor = broker.loop_monitor = LoopMonitor(environment.clock, config.ottla_loop_turn_warn_ms / 1000)
+    monitor.add_probes(broker.metrics)
+    trio.lowlevel.add_instrument(monitor)
     async with trio.open_nursery() as nursery:
         await nursery.start(_watch_signals, broker)
         nursery.start_soon(_freeze_loaded, broker)

@@ -174,6 +174,7 @@ class ServedValues:
     alter_log_dirs_replication_quota_window_size_seconds: int
     log_flush_on_ack: bool
     ottla_hang_timeout_ms: int
+    ottla_loop_turn_warn_ms: int
     ottla_management_socket: str | None
     ottla_metrics_port: int
     ottla_peer_timeout_ms: int

@@ -221,6 +221,16 @@ PROBES: Final[dict[str, tuple[Kind, Labels, str]]] = {
         "Led partitions with a transaction open for longer than any may last.",
     ),
     "kafka_server_replicamanager_produceridcount": (Kind.GAUGE, (), "Producers that partitions remember."),
+    "ottla_loop_longestturnms": (
+        Kind.GAUGE,
+        ("task",),
+        "The longest time of late in which the event loop did one round of work, and the task that took it.",
+    ),
+    "ottla_loop_slowturns": (
+        Kind.COUNTER,
+        (),
+        "Rounds of the event loop that took longer than ottla.loop.turn.warn.ms.",
+    ),
     "kafka_server_sessionexpirelistener_sessionstate": (
         Kind.GAUGE,
         (),
@@ -256,10 +266,15 @@ class BrokerMetrics:
         request_errors: Error codes answered, by API and error.
         request_time_ms: From a request's begin to its answer, by API.
         controller_event_time_ms: The controller's work on one event, by kind of event.
+        loop_turn_ms: Rounds of the event loop of 1 ms and more.
     """
 
     def __init__(self, registry: Registry | None = None) -> None:
         self.registry = registry = Registry() if registry is None else registry
+        self.loop_turn_ms = registry.histogram(
+            "ottla_loop_turnms",
+            "How long rounds of the event loop took, of those that took a millisecond or more.",
+        )
         topics = "kafka_server_brokertopicmetrics_"
         counter = registry.counter
         self.messages_in = counter(topics + "messagesin", "Records appended by producers.", ("topic",))

@@ -11,6 +11,9 @@ ottla.hang.timeout.ms | long | 5000 | medium | read-only
     How long the broker's event loop may stand still, the time aside that the whole machine or container stood still,
     before the guardian kills the process and closes its ZooKeeper session, so that its partitions get other leaders. 0
     never does.
+ottla.loop.turn.warn.ms | long | 100 | low | read-only
+    valid: 0..
+    Log a warning, with the task's name, when the broker's event loop does one round of work for longer. 0 never does.
 ottla.management.socket | string | null | low | read-only
     The path of the broker's management socket; where not given, `management.sock` in the first log directory that takes
     it. Empty opens none.
