@@ -19,6 +19,7 @@ from cluster.broker.broker import Broker
 from cluster.configuration.broker_config import BrokerConfig
 from cluster.environment.ports import Environment
 from cluster.network.broker_client import BrokerClient
+from cluster.network.offloads import all_by
 from cluster.zookeeper.session_closer import SessionKey
 from simulation.cleaning_worker import InlineWorker
 from simulation.clock import SimulatedClock
@@ -228,7 +229,7 @@ class SimulatedCluster:
             dial=host.dial,
             close_session=self._close_session,
             make_listeners=host.listeners,  # type: ignore[arg-type]  # they stand for `Listeners`
-            offload=_at_once,
+            offloads=all_by(_at_once),
             offload_abandoned=_at_once,
             random=random.Random(self.random.getrandbits(64)),
             has_files=False,

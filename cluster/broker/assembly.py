@@ -100,7 +100,7 @@ def assemble(
     )
     publisher.follow(replicas)
     producer_ids = ProducerIds(lambda: store.next_producer_id_block(config.broker_id))
-    groups = Groups(config, replicas, metadata, timer, clock, nursery, environment.offload)
+    groups = Groups(config, replicas, metadata, timer, clock, nursery, environment.offloads.reads)
     registry = served_apis()
     registry.measure(metrics)
     context = BrokerContext(
@@ -128,7 +128,7 @@ def assemble(
             nursery,
             clients.to_coordinator,
             metrics,
-            environment.offload,
+            environment.offloads.reads,
         ),
         zookeeper=zookeeper,
         store=store,

@@ -196,7 +196,10 @@ class Broker:
         config, environment = self.config, self._environment
         if environment.has_files:
             self.changes.journal = StateJournal(
-                self._online_directories, config.broker_id, environment.clock.wall_ms, environment.offload
+                self._online_directories,
+                config.broker_id,
+                environment.clock.wall_ms,
+                environment.offloads.tidying,
             )
             service.start_soon(self.changes.journal.run, name="state-change journal")
         await self._limits.resolve()
@@ -405,7 +408,9 @@ class Broker:
         logs, registration = self._logs, self._registration
         if logs is None or registration is None:
             return
-        await self._environment.offload(partial(logs.close, clean=True, broker_epoch=registration.epoch))
+        await self._environment.offloads.syncs(
+            partial(logs.close, clean=True, broker_epoch=registration.epoch)
+        )
 
     # Telling
 

@@ -18,8 +18,9 @@ from cluster.security.token_logins import TokenLogins
 if TYPE_CHECKING:
     from cluster.broker.addresses import Addresses
     from cluster.configuration.broker_config import BrokerConfig
-    from cluster.environment.ports import Environment, Offload
+    from cluster.environment.ports import Environment
     from cluster.handlers.context import BrokerContext
+    from cluster.network.offloads import Offload
     from timing.clock import Clock
 
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import trio
 
+from cluster.broker.loop_monitor import LoopMonitor
 from cluster.broker.state_changes import StateChanges
 from cluster.metrics.catalogue import BrokerMetrics
 from cluster.network.management import ManagementError, Method
@@ -17,6 +18,7 @@ class ManagedBroker(Protocol):
     metrics: BrokerMetrics
     changes: StateChanges
     ready: trio.Event
+    loop_monitor: LoopMonitor | None
 
     def describe(self, *, partitions: bool = True) -> dict[str, Any]:
         """Describe the broker: a fresh value of plain types."""
@@ -35,7 +37,8 @@ def management_methods(broker: ManagedBroker) -> dict[str, Method]:
     """Return what can be asked of a broker, by name.
 
     `describe` tells everything at once; `partitions` only the replicas it hosts; `metrics` the counters and
-    gauges; `longest_turn` how long the loop stood still at most since this was last asked; `wait_ready` answers when the broker serves, or after `timeout_ms` with whether it does;
+    gauges; `longest_turn` how long the loop stood still at most since this was last asked; `wait_ready`
+    answers when the broker serves, or after `timeout_ms` with whether it does;
     `changes` streams what happens; `stop` has it leave in good order.
     """
 

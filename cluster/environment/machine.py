@@ -9,6 +9,7 @@ import trio
 from cluster.environment.ports import Environment, Session
 from cluster.network.dialling import dial_tcp
 from cluster.network.listener import Listeners
+from cluster.network.offloads import in_threads
 from cluster.zookeeper.kazoo_client import KazooZooKeeper
 from cluster.zookeeper.session_closer import close_session
 from storage.disk import RealDisk
@@ -48,7 +49,7 @@ def real_environment() -> Environment:
         dial=dial_tcp,
         close_session=end_session,
         make_listeners=Listeners,
-        offload=trio.to_thread.run_sync,
+        offloads=in_threads(),
         offload_abandoned=partial(trio.to_thread.run_sync, abandon_on_cancel=True),
         random=SystemRandom(),
     )

@@ -3,12 +3,13 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 
 from cluster.network.dialling import Dial
 from cluster.network.listener import Listeners
+from cluster.network.offloads import Offload, Offloads
 from cluster.zookeeper.client import ZooKeeper
 from storage.compaction.cleaning_worker import CleaningWorker, worker_process
 from storage.disk import Disk
@@ -17,8 +18,6 @@ from timing.clock import Clock
 if TYPE_CHECKING:
     from cluster.configuration.broker_config import BrokerConfig
     from cluster.zookeeper.session_closer import SessionKey
-
-_T = TypeVar("_T")
 
 
 class Session(ZooKeeper, Protocol):
@@ -34,14 +33,6 @@ class Session(ZooKeeper, Protocol):
         ...
 
 
-class Offload(Protocol):
-    """Runs something slow beside the loop; in a simulation, at once."""
-
-    def __call__(self, work: Callable[[], _T], /) -> Awaitable[_T]:
-        """Run it, and return its result."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Environment:
     """The world of one broker.
@@ -53,8 +44,8 @@ class Environment:
         dial: Connects to other brokers.
         make_listeners: Makes what clients and brokers come in by; `Listeners`, or what stands for it.
         close_session: Closes the session of a broker that is dead; tells whether ZooKeeper said that it is closed.
-        offload: Runs slow file operations. Cancelled, it waits for them.
-        offload_abandoned: The same, but cancelled it leaves them to themselves.
+        offloads: Run slow operations beside the loop, each kind by itself.
+        offload_abandoned: Runs what may be left to itself where it is cancelled.
         random: Where assignments of replicas start, and the numbers of fetch sessions.
         has_files: Whether the disk is the machine's: sockets and session records can be made in its
             directories.
@@ -67,7 +58,7 @@ class Environment:
     dial: Dial
     close_session: "Callable[[SessionKey], Awaitable[bool]]"
     make_listeners: Callable[..., Listeners]
-    offload: Offload
+    offloads: Offloads
     offload_abandoned: Offload
     random: Random
     has_files: bool = True

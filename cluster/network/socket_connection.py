@@ -37,6 +37,8 @@ LINGER_S: Final = 1.0
 DISCARD_BYTES: Final = 64 * 1024
 CONTROL_BYTES_MAX: Final = 64 * 1024
 """How much of TLS's own messages may wait for a peer that does not read: answers to key updates, alerts."""
+_COLD_READS: Final = trio.CapacityLimiter(16)
+"""The threads that read cold ranges of logs for clients; a disk that does not answer holds no other kind of work up."""
 
 
 class SocketConnection(Connection):
@@ -333,7 +335,9 @@ class SocketConnection(Connection):
                 elif progress is Progress.BLOCKED:
                     await trio.lowlevel.wait_writable(self._socket)
                 else:
-                    data = await trio.to_thread.run_sync(read_from_disk, transmission.next_cold())
+                    data = await trio.to_thread.run_sync(
+                        read_from_disk, transmission.next_cold(), limiter=_COLD_READS
+                    )
                     if not self.closed:
                         transmission.cold_data(data)
             except (trio.ClosedResourceError, ValueError):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import trio
 
-from cluster.environment.ports import Offload
 from cluster.network.endpoints import Endpoint
+from cluster.network.offloads import Offloads
 from cluster.replication.compaction import Compaction
 from cluster.replication.follower.fetcher import Fetcher
 from cluster.replication.follower.fetcher_pool import Fetchers
@@ -73,8 +73,8 @@ class ReplicaEnvironment(Protocol):
         ...
 
     @property
-    def offload(self) -> Offload:
-        """Runs a slow file operation beside the loop; in a simulation, at once."""
+    def offloads(self) -> Offloads:
+        """Run slow operations beside the loop; in a simulation, at once."""
         ...
 
     @property
@@ -146,7 +146,7 @@ class Replicas:
         metrics: "BrokerMetrics",
         make_client: "Callable[[Endpoint, str], BrokerChannel]",
     ) -> None:
-        clock, offload, random = environment.clock, environment.offload, environment.random
+        clock, offloads, random = environment.clock, environment.offloads, environment.random
         broker_id = self._broker_id = config.broker_id
         self._config = config
         self._store = store
@@ -161,7 +161,7 @@ class Replicas:
         self._bytes_in = metrics.replication_bytes_in.only
         self.replication_bytes_out = metrics.replication_bytes_out.only
         self.hosted = HostedPartitions(metadata)
-        self._group_flush = GroupFlush(clock, offload)
+        self._group_flush = GroupFlush(clock, offloads.syncs)
         self.isr_changes = IsrChanges(zookeeper, clock, metrics)
         self._fetch_throttle = self._throttle(
             lambda: config.follower_replication_throttled_rate,
@@ -192,7 +192,8 @@ class Replicas:
             self.hosted,
             store,
             clock,
-            offload,
+            offloads.reads,
+            offloads.control,
             self._throttle(
                 lambda: config.replica_alter_log_dirs_rate,
                 lambda _: (),
@@ -224,9 +225,9 @@ class Replicas:
             clock,
             self._log_configs,
             zookeeper.read_state_births,
-            offload,
+            offloads.control,
         )
-        self.compaction = Compaction(store, clock, config, offload, environment.cleaning_worker)
+        self.compaction = Compaction(store, clock, config, offloads.tidying, environment.cleaning_worker)
         self.upkeep = PeriodicTasks(
             broker_id,
             self.hosted,
@@ -236,7 +237,7 @@ class Replicas:
             zookeeper,
             clock,
             config,
-            offload,
+            offloads.syncs,
             self.compaction.is_cleaning,
             lambda: self.roles.checkpointed_watermarks,
         )

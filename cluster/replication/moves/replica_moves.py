@@ -37,7 +37,8 @@ class ReplicaMoves:
         hosted: The partitions.
         store: The logs.
         clock: Wall time, for retention in the copies.
-        offload: Runs slow file operations beside the loop.
+        offload: Reads and syncs beside the loop.
+        control: Makes and removes logs beside the loop.
         throttle: Of all moves together.
         chunk_bytes: What is copied at a time.
         on_promoted: Called with a partition whose log has just changed.
@@ -45,6 +46,7 @@ class ReplicaMoves:
 
     Attributes:
         chunk_bytes: As given.
+        control: As given.
         offload: As given.
         on_promoted: As given.
     """
@@ -55,6 +57,7 @@ class ReplicaMoves:
         store: "LogStore",
         clock: "Clock",
         offload: Callable[[Callable[[], object]], Awaitable[object]],
+        control: Callable[[Callable[[], object]], Awaitable[object]],
         throttle: Throttle,
         chunk_bytes: int,
         on_promoted: Callable[[Partition], None],
@@ -64,6 +67,7 @@ class ReplicaMoves:
         self._store = store
         self._clock = clock
         self.offload = offload
+        self.control = control
         self._throttle = throttle
         self.chunk_bytes = chunk_bytes
         self.on_promoted = on_promoted
@@ -97,7 +101,7 @@ class ReplicaMoves:
         return {key: await self._alter_one(key, path) for key, path in wanted.items()}
 
     async def _alter_one(self, topic_partition: TopicPartition, path: str) -> Error:
-        store, offload = self._store, self.offload
+        store, offload = self._store, self.control
         partition = self._hosted.get(topic_partition)
         try:
             if len(names.marked_directory(topic_partition, "0" * 32, names.FUTURE_DIRECTORY)) > _NAME_LIMIT:

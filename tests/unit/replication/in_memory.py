@@ -12,6 +12,7 @@ from cluster.handlers import fetch as fetch_handler
 from cluster.handlers import list_offsets as list_offsets_handler
 from cluster.metrics.catalogue import BrokerMetrics
 from cluster.network.endpoints import Endpoint
+from cluster.network.offloads import all_by
 from cluster.replication.leader.delayed_produce import ProduceResults
 from cluster.replication.metadata_cache import MetadataCache
 from cluster.replication.partition.partition import Partition
@@ -171,7 +172,7 @@ class FakeBroker:
         self.broker_id = broker_id
         self.clock = FakeClock()
         self.timer = FakeTimer()
-        self.offload = at_once
+        self.offloads = all_by(at_once)  # type: ignore[arg-type]
         self.random = Random(1)
         self.cleaning_worker = worker_process
         self.zookeeper = FakeZooKeeperStore()
@@ -196,7 +197,7 @@ class FakeBroker:
     def make_replicas(self, timer: Timer | None = None) -> Replicas:
         return Replicas(
             self.config,
-            self,  # clock, offload, random and cleaning_worker are its own
+            self,  # clock, offloads, random and cleaning_worker are its own
             self.store,
             self.metadata,
             self.zookeeper,  # type: ignore[arg-type]

@@ -475,7 +475,7 @@ def test_assigning_it_again_just_when_it_arrives_changes_nothing(broker: FakeBro
     broker.produce(3)
     assert ask(broker, B) is Error.NONE
     moves = broker.replicas.moves
-    offload = moves.offload
+    offload = moves.control
 
     async def after_the_move(call: Callable[[], object]) -> object:
         await wait_all_tasks_blocked()
@@ -483,7 +483,7 @@ def test_assigning_it_again_just_when_it_arrives_changes_nothing(broker: FakeBro
 
     async def body() -> Error:
         async with trio.open_nursery() as nursery:
-            moves.offload = after_the_move
+            moves.control = after_the_move
             nursery.start_soon(broker.replicas.moves.run)
             answer = await alter(broker, B)
             await wait_all_tasks_blocked()
