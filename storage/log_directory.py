@@ -9,6 +9,7 @@ replication-offset-checkpoint <path>/<topic>-<partition>/...
 
 import json
 import logging
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -88,13 +89,25 @@ class LogDirectory:
             DirectoryLockedError: another broker holds it.
             OSError: the disk failed.
         """
-        self.disk.make_directory(self.path)
+        self._make()
         try:
             self._lock = self.disk.lock(f"{self.path}/{names.LOCK}")
         except BlockingIOError as error:
             raise DirectoryLockedError(
                 f"the log directory {self.path} is in use by another broker: its file {names.LOCK} is locked"
             ) from error
+
+    def _make(self) -> None:
+        """Make the directory and those above it that are missing; their names survive power loss on return."""
+        missing: list[str] = []
+        path = self.path
+        while path and not self.disk.exists(path):
+            missing.append(path)
+            path = os.path.dirname(path).rstrip("/")
+        if missing:
+            self.disk.make_directory(self.path)
+        for made in missing:
+            self.disk.sync_directory(os.path.dirname(made))
 
     def release(self) -> None:
         """Release the lock."""

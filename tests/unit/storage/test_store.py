@@ -209,6 +209,17 @@ def test_javas_properties_are_read() -> None:
     assert disk.read("/data/meta.properties") == again, "nothing to write, nothing is written"
 
 
+def test_a_log_directory_that_was_made_survives_power_loss() -> None:
+    disk = SimulatedDisk()
+    store = LogStore.open(["/volume/kafka/data"], LogConfig(), {}, TestClock(), disk)
+    log = store.create(PARTITION)
+    append(log, batch())
+    log.flush()
+    disk.crash(lambda unsynced: unsynced)
+    store = LogStore.open(["/volume/kafka/data"], LogConfig(), {}, TestClock(), disk)
+    assert [log.log_end_offset for log in store.all_logs()] == [1]
+
+
 def test_the_youngest_directory_says_since_when_logs_are_kept() -> None:
     disk = SimulatedDisk()
     disk.make_directory("/a")
