@@ -131,6 +131,16 @@ class SimulatedCluster:
             machine.broker.stop()
             await machine.ended.wait()
 
+    def kill_at_change(self, broker_id: int, change: int | None) -> None:
+        """Have a broker's process die at a change of its disk, counted from now; `kill` or `lose` has to follow it.
+
+        None takes that back. Wait for the `ended` of its machine.
+        """
+        machine = self.machines[BrokerId(broker_id)]
+        session = machine.session
+        machine.disk.on_crash = (lambda: None) if session is None else session.die
+        machine.disk.crash_at(change)
+
     async def kill(self, broker_id: int, *, guarded: bool = True) -> None:
         """Kill a broker's process: its files stay as written, its connections break.
 

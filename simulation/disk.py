@@ -98,6 +98,7 @@ class SimulatedDisk:
         changes: how many calls have altered it so far.
         reads: how many calls have read from it.
         generation: how often it has crashed; files opened before are dead.
+        on_crash: called just before the program ends at a change.
     """
 
     def __init__(self, *, now_ms: Callable[[], int] = lambda: 0, choose: Choose = lambda _: 0) -> None:
@@ -111,6 +112,7 @@ class SimulatedDisk:
         self.changes = 0
         self.reads = 0
         self.generation = 0
+        self.on_crash: Callable[[], None] = _nothing
         self._choose = choose
         self._root = Directory()
         self._locks: set[str] = set()
@@ -180,6 +182,7 @@ class SimulatedDisk:
     def raise_fault(self) -> None:
         """Raise what the current change is to raise."""
         if self._crash_at is not None and self.changes >= self._crash_at:
+            self.on_crash()
             raise SimulatedCrash
         assert self._fault is not None
         raise OSError(self._fault.errno, self._fault.strerror)
@@ -341,3 +344,7 @@ class SimulatedDisk:
 
 def _parts(path: str) -> list[str]:
     return [part for part in path.split("/") if part]
+
+
+def _nothing() -> None:
+    """Stand for who wants to know of a crash."""
