@@ -82,6 +82,11 @@ class Ottla:
         )
         self.bootstrap: str = self._cluster()["bootstrap_servers"]
 
+    @property
+    def data(self) -> Path:
+        """Where everything of it lies."""
+        return self._data
+
     def _cluster(self) -> dict:
         return json.loads((self._data / "data" / "cluster.json").read_text())
 
