@@ -38,7 +38,7 @@ def run(spark: "SparkSession", config: AggregateConfig, report: Report, stop: St
     """Aggregate until the end (``once``) or until asked to stop.
 
     Returns:
-        rows read, upserts written, late records dropped, unparsed records, batches.
+        rows read, upserts written, late groups dropped, records unparsed and failed, batches.
     """
     from pipeline.aggregation import Aggregation
 
