@@ -9,7 +9,7 @@ import click
 from pipeline.click_options import config_from, options_of
 from pipeline.failure import JobError, explain
 from pipeline.job import Job, load_job
-from pipeline.report import Stop, open_report
+from pipeline.report import Report, Stop, open_report
 
 
 def run_job(name: str, arguments: Sequence[str] | None = None) -> int:
@@ -50,12 +50,13 @@ def run_job(name: str, arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _run(job: Job, config: object, report: object, stop: Stop) -> dict[str, object]:
+def _run(job: Job, config: object, report: Report, stop: Stop) -> dict[str, object]:
     from pipeline.session import open_session
 
     spark = open_session(job.name, job.settings(config))
+    report.send("note", text=f"Spark {spark.version} runs; planning the first batch")
     try:
-        return dict(job.run(spark, config, report, stop))  # type: ignore[arg-type]
+        return dict(job.run(spark, config, report, stop))
     finally:
         spark.stop()
 

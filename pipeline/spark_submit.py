@@ -7,6 +7,7 @@ point where nothing is lost. What Spark prints goes to a file, which is named wh
 import hashlib
 import importlib.util
 import os
+import re
 import selectors
 import shlex
 import shutil
@@ -31,6 +32,7 @@ from pipeline.user_cache import user_cache
 from pipeline.versions import Bundle
 
 STOP_TIMEOUT_S: Final = 60.0
+MASTER_TIMEOUT_S: Final = 5.0
 QUICK_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 """For what lasts a minute: a driver that starts sooner, and never gets to its full speed."""
 _LOOK_AGAIN_S: Final = 0.2
@@ -241,7 +243,7 @@ class RunningJob:
         if self._stop_asked:
             return 0 if self._reader is not None and code == 0 else 130
         if code != 0 and not failed:
-            raise JobError(f"{self._likely_error()} (all that Spark printed: {self.log})")
+            raise JobError(f"{killed_by(code) or self._likely_error()} (all that Spark printed: {self.log})")
         return code
 
     def _look(self, selector: selectors.BaseSelector, show: Show) -> None:
@@ -267,10 +269,52 @@ class RunningJob:
         except OSError:
             lines = []
         marked = [
-            line for line in lines if "Exception" in line or "rror:" in line or "killed" in line.lower()
+            line
+            for line in lines
+            if ("Exception" in line or "rror:" in line or "killed" in line.lower()) and " WARN " not in line
         ]
         words = (marked or [line for line in lines if line.strip()] or [""])[0 if marked else -1]
         return one_line(words) or f"spark-submit ended with code {self._process.returncode}"
+
+
+def killed_by(code: int) -> str | None:
+    """Say which signal ended a job by its exit code; None if none did.
+
+    A signal to Java is a negative code; one to the driver's Python reaches us as Java's own code, 128 and the number.
+    """
+    number = -code if code < 0 else code - 128
+    if number not in set(signal.Signals):
+        return None
+    name = signal.Signals(number).name
+    cause = "; the system may have been out of memory" if number == signal.SIGKILL else ""
+    who = "Spark's Java" if code < 0 else "the driver"
+    return f"{who} was ended by {name}{cause}; start the job again: it goes on at its checkpoint"
+
+
+def require_master(master: str) -> None:
+    """Refuse a master that Spark cannot use, before Spark tries for a minute.
+
+    Raises:
+        JobError: it has no form that Spark knows, or no host of a standalone cluster takes connections.
+    """
+    if re.fullmatch(r"local(\[(\*|\d+)(,\s*\d+)?\])?|local-cluster\[.*\]|yarn|k8s://.+", master):
+        return
+    if not master.startswith("spark://"):
+        raise JobError(
+            f"--master {master} is no master: it is local[N], spark://HOST:PORT, yarn or k8s://..."
+        )
+    failures = []
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdigit():
+            raise JobError(f"--master {master}: {address} is not HOST:PORT")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=MASTER_TIMEOUT_S).close()
+        except (OSError, OverflowError) as error:
+            failures.append(f"{address}: {error}")
+        else:
+            return
+    raise JobError(f"--master {master} cannot be reached ({'; '.join(failures)}): is its master running?")
 
 
 def run_submitted(
@@ -284,6 +328,8 @@ def run_submitted(
     Raises:
         JobError: it could not be submitted, or ended without saying why.
     """
+    require_master(options.master)
+    show("note", {"text": f"starting Spark on {options.master}"})
     with RunningJob(job, arguments, options, bundles) as running:
         asked = False
 
