@@ -6,7 +6,7 @@
 One object owns connections, metadata and tasks, for the length of its block; nothing runs outside of it.
 """
 
-from ottla.client.authentication import Mechanism, Plain
+from ottla.client.authentication import oauth_bearer, plain, scram
 from ottla.client.codecs import Codec, Topic, float64, int32, int64, json_codec, raw, text
 from ottla.client.delivery import BatchDelivery, Delivery, Span
 from ottla.client.errors import (
@@ -33,6 +33,8 @@ from ottla.client.errors import (
     UnknownTopic,
     UnsupportedByBroker,
 )
+from ottla.client.group import EXPLICIT, Group
+from ottla.client.group_partitions import Partition
 from ottla.client.interceptors import OutgoingRecord
 from ottla.client.kafka import Kafka, connect
 from ottla.client.positions import EARLIEST, LATEST, Tail
@@ -45,6 +47,7 @@ from ottla.client.settings import ConnectionSettings
 
 __all__ = [
     "EARLIEST",
+    "EXPLICIT",
     "LATEST",
     "READ_COMMITTED",
     "READ_UNCOMMITTED",
@@ -65,16 +68,16 @@ __all__ = [
     "DeliveryError",
     "DeliveryErrors",
     "FencedInstance",
+    "Group",
     "GroupMismatch",
     "InvalidRecord",
     "Kafka",
-    "Mechanism",
     "NoLeader",
     "NotAuthorized",
     "OffsetLost",
     "OutgoingRecord",
+    "Partition",
     "Place",
-    "Plain",
     "Producer",
     "ProducerFenced",
     "Reader",
@@ -91,6 +94,9 @@ __all__ = [
     "int32",
     "int64",
     "json_codec",
+    "oauth_bearer",
+    "plain",
     "raw",
+    "scram",
     "text",
 ]

@@ -1,70 +1,53 @@
-"""SASL from the client's side: what a mechanism sends and how it judges the answers. No I/O."""
+"""Credentials for SASL: what `connect(sasl=...)` takes."""
 
-from typing import Protocol
+import secrets
+from collections.abc import Callable
+from functools import partial
 
-from ottla.client.errors import AuthenticationError
-
-
-class Exchange(Protocol):
-    """One authentication under way."""
-
-    def first(self) -> bytes:
-        """Return the first message."""
-        ...
-
-    def respond(self, challenge: bytes) -> bytes | None:
-        """Return the answer to the broker's message, None where nothing is to be sent any more.
-
-        Raises:
-            AuthenticationError: The broker's message proves that it does not know the secret, or is malformed.
-        """
-        ...
+from security.sasl_client import (
+    OAUTHBEARER,
+    PLAIN,
+    OauthBearerClient,
+    PlainClient,
+    SaslClient,
+    SaslCredentials,
+)
+from security.scram import ScramClient, ScramMechanism
 
 
-class Mechanism(Protocol):
-    """A SASL mechanism with its credentials; each connection begins an exchange of its own."""
-
-    @property
-    def name(self) -> str:
-        """The mechanism's name in SaslHandshake."""
-        ...
-
-    def begin(self) -> Exchange:
-        """Begin an authentication."""
-        ...
+def plain(username: str, password: str) -> SaslCredentials:
+    """Return credentials for SASL/PLAIN (RFC 4616): sent as they are, so use them over TLS only."""
+    if not username or not password or "\0" in username + password:
+        raise ValueError("user name and password are neither empty nor contain NUL")
+    return SaslCredentials(PLAIN, partial(PlainClient, username, password))
 
 
-class Plain:
-    """SASL/PLAIN (RFC 4616): user name and password as they are; use it over TLS only.
+def scram(
+    username: str, password: str, mechanism: ScramMechanism | str = ScramMechanism.SHA_256
+) -> SaslCredentials:
+    """Return credentials for SCRAM (RFC 5802); the broker must prove that it knows the password's keys.
 
     Args:
-        username: The user to authenticate as.
-        password: Its password.
+        username: The user.
+        password: The password.
+        mechanism: SCRAM-SHA-256 or SCRAM-SHA-512.
+    """
+    chosen = ScramMechanism(mechanism)
+
+    def make() -> SaslClient:
+        return ScramClient(chosen, username, password, secrets.token_hex(16))
+
+    return SaslCredentials(chosen.value, make)
+
+
+def oauth_bearer(token: Callable[[], str]) -> SaslCredentials:
+    """Return credentials for OAUTHBEARER (RFC 7628).
+
+    Args:
+        token: Returns a token that is valid now; called for each connection, it must not wait.
     """
 
-    name = "PLAIN"
+    def make() -> SaslClient:
+        return OauthBearerClient(token())
 
-    def __init__(self, username: str, password: str) -> None:
-        if not username or not password or "\0" in username + password:
-            raise ValueError("user name and password are neither empty nor contain NUL")
-        self._message = f"\0{username}\0{password}".encode()
-
-    def __repr__(self) -> str:
-        return "Plain(...)"
-
-    def begin(self) -> Exchange:
-        """Begin an authentication."""
-        return _PlainExchange(self._message)
-
-
-class _PlainExchange:
-    def __init__(self, message: bytes) -> None:
-        self._message = message
-
-    def first(self) -> bytes:
-        return self._message
-
-    def respond(self, challenge: bytes) -> bytes | None:
-        if challenge:
-            raise AuthenticationError("the broker answers PLAIN with a challenge")
-        return None
+    return SaslCredentials(OAUTHBEARER, make)

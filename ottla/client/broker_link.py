@@ -26,6 +26,8 @@ from ottla.client.errors import (
 )
 from ottla.client.link import Frame, Link
 from ottla.client.settings import ConnectionSettings
+from security.errors import AuthenticationError as RefusedError
+from security.sasl_client import SaslCredentials, authenticate
 from wire.apis import API_TABLE, ApiKey
 from wire.errors import Error, RemoteProtocolError
 from wire.frames import decode_response, encode_request
@@ -37,6 +39,9 @@ CLIENT_SOFTWARE: Final = "ottla"
 CLIENT_SOFTWARE_VERSION: Final = "0.1.0"
 _HELLO_VERSION: Final = 3
 """The ApiVersions that is sent first: every broker since 2.4 reads it, older ones answer in version 0."""
+
+_SESSION_PART: Final = 0.85
+"""The part of a SASL session's lifetime after which a connection is replaced."""
 
 OnDone = Callable[[Any], None]
 """Gets the response, None where none was expected, or a `ClientError`."""
@@ -65,6 +70,8 @@ class BrokerLink:
         address: What was dialled.
         versions: The lowest and highest version of each API that the broker serves, by key.
         is_open: False once it broke or was closed.
+        last_used: When something was last sent, on trio's clock.
+        retires_at: When it is to be replaced, since its SASL session ends soon after.
     """
 
     def __init__(self, link: Link, broker_id: BrokerId, settings: ConnectionSettings) -> None:
@@ -73,6 +80,7 @@ class BrokerLink:
         self.versions: Mapping[int, tuple[int, int]] = {}
         self.is_open = True
         self.last_used = trio.current_time()
+        self.retires_at = float("inf")
         self._link = link
         self._settings = settings
         self._pending: deque[_Pending] = deque()
@@ -82,6 +90,7 @@ class BrokerLink:
         self._correlation_id = 0
         self._reading = trio.CancelScope()
         self._process = os.getpid()
+        self._is_retired = False
         self._needs_writer = trio.Event()
 
     def __repr__(self) -> str:
@@ -228,33 +237,32 @@ class BrokerLink:
             raise BrokerUnreachable(f"{self.address} refuses ApiVersions: {error.text} ({error.name})")
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
         if self._settings.sasl is not None:
-            await self._authenticate()
+            await self._authenticate(self._settings.sasl)
 
-    async def _authenticate(self) -> None:
-        from wire.messages.sasl_authenticate import SaslAuthenticateRequest
-        from wire.messages.sasl_handshake import SaslHandshakeRequest
-
-        mechanism = self._settings.sasl
-        assert mechanism is not None
-        version = self.version_for(ApiKey.SASL_HANDSHAKE)
-        answer = await self._ask(SaslHandshakeRequest(mechanism=mechanism.name), version)
-        if answer.error_code:
-            offered = ", ".join(answer.mechanisms) or "none"
+    async def _authenticate(self, credentials: SaslCredentials) -> None:
+        exchange = authenticate(credentials, self._settings.client_id, asks_versions=False)
+        try:
+            frame = next(exchange)
+            while True:
+                self._link.send_nowait(frame)
+                await self._link.flush()
+                frame = exchange.send(bytes(await self._link.receive_frame()))
+        except StopIteration as end:
+            if end.value:
+                lifetime_s = end.value / 1000
+                self.retires_at = trio.current_time() + _SESSION_PART * lifetime_s
+        except RefusedError as error:
             raise AuthenticationError(
-                f"{self.address} does not offer the SASL mechanism {mechanism.name}; it offers: {offered}"
-            )
-        exchange = mechanism.begin()
-        token: bytes | None = exchange.first()
-        version = self.version_for(ApiKey.SASL_AUTHENTICATE)
-        while token is not None:
-            answer = await self._ask(SaslAuthenticateRequest(auth_bytes=token), version)
-            if answer.error_code:
-                text = answer.error_message or Error.from_code(answer.error_code).text
-                raise AuthenticationError(
-                    f"{self.address} refuses the {mechanism.name} credentials: {text}",
-                    error=Error.from_code(answer.error_code),
-                )
-            token = exchange.respond(bytes(answer.auth_bytes))
+                f"{self.address} refuses the {credentials.mechanism} credentials: {error}"
+            ) from None
+        except RemoteProtocolError as error:
+            raise BrokerUnreachable(f"{self.address} sent a malformed answer: {error}") from None
+
+    def retire(self) -> None:
+        """Close the connection once everything in flight is answered."""
+        self._is_retired = True
+        if not self._pending:
+            self.close()
 
     async def _ask(self, message: Request, version: int) -> Any:
         """Exchange one message before the reader runs."""
@@ -313,6 +321,8 @@ class BrokerLink:
         if throttle_ms > 0:
             self._throttled_until = max(self._throttled_until, trio.current_time() + throttle_ms / 1000)
         pending.on_done(response)
+        if self._is_retired and not self._pending:
+            self.close()
 
     def _decode(self, cls: type[Response], version: int, number: int, frame: Frame) -> Any:
         try:

@@ -77,7 +77,14 @@ class BrokerLinks:
     def ready(self, broker_id: BrokerId, purpose: str = DATA) -> BrokerLink | None:
         """Return the open connection to a broker, None where there is none."""
         slot = self._slots.get((broker_id, purpose))
-        return slot.link if slot is not None and slot.link is not None and slot.link.is_open else None
+        if slot is None or slot.link is None or not slot.link.is_open:
+            return None
+        if slot.link.retires_at <= trio.current_time():
+            # Its session ends soon: what is in flight may still be answered, the next goes over a new connection.
+            retired, slot.link = slot.link, None
+            retired.retire()
+            return None
+        return slot.link
 
     def dial_error(self, broker_id: BrokerId, purpose: str = DATA) -> ClientError | None:
         """Return why the last attempt to connect to a broker failed, None where it did not."""

@@ -72,10 +72,15 @@ class Fetcher:
     Args:
         context: The client's connections.
         settings: How to fetch.
+
+    Attributes:
+        partitions: What is read.
+        on_arrival: Called when there may be something to take.
     """
 
     def __init__(self, context: ClientContext, settings: FetchSettings) -> None:
         self.partitions: dict[TopicPartition, PartitionFetch] = {}
+        self.on_arrival: Callable[[], None] = _ignore
         self._context = context
         self._settings = settings
         self._ready: deque[TopicPartition] = deque()
@@ -172,11 +177,13 @@ class Fetcher:
         """Let a task in `wait_ready` look again."""
         self._nudged = True
         self._arrived.set()
+        self.on_arrival()
 
     def _announce(self, partition: TopicPartition) -> None:
         if partition not in self._ready:
             self._ready.append(partition)
         self._arrived.set()
+        self.on_arrival()
 
     def _fail(self, fetch: PartitionFetch, error: ClientError) -> None:
         fetch.error = error
@@ -459,3 +466,7 @@ class Fetcher:
     def positions(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
         """Return the positions of those partitions that are read."""
         return {each: self.partitions[each].position for each in partitions if each in self.partitions}
+
+
+def _ignore() -> None:
+    return None

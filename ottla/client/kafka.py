@@ -1,6 +1,7 @@
 """The client: one object that owns connections, metadata and every task, for the length of one block."""
 
 import random
+import re
 import ssl
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -10,12 +11,13 @@ import trio
 
 from ottla.addresses import parse_addresses
 from ottla.client.accumulator import Accumulator, AccumulatorSettings
-from ottla.client.authentication import Mechanism
 from ottla.client.backoff import Backoff
 from ottla.client.broker_links import BrokerLinks, Dialer
 from ottla.client.codecs import Topic, as_topic
 from ottla.client.context import ClientContext
 from ottla.client.errors import ClosedClient
+from ottla.client.group import Group
+from ottla.client.group_options import GroupOptions, make_group
 from ottla.client.interceptors import OnAcknowledged, OnSend
 from ottla.client.memory_budget import MemoryBudget
 from ottla.client.metadata import ClusterMetadata
@@ -28,6 +30,7 @@ from ottla.client.reader_options import ReaderOptions, make_reader
 from ottla.client.sender import Sender, SenderSettings
 from ottla.client.settings import ConnectionSettings
 from ottla.client.task_scope import TaskScope
+from security.sasl_client import SaslCredentials
 from timing.clock import Clock, SystemClock
 from wire.records.compression import LEVELS, Compression
 
@@ -224,6 +227,28 @@ class Kafka:
         listed = [topics] if isinstance(topics, str | Topic) else list(topics)
         return make_reader(self.context, [as_topic(topic) for topic in listed], **options)
 
+    @overload
+    def group(
+        self, group_id: str, topics: str | Sequence[str] | re.Pattern[str], **options: Unpack[GroupOptions]
+    ) -> Group[bytes, bytes]: ...
+    @overload
+    def group(
+        self, group_id: str, topics: Topic[K, V] | Sequence[Topic[K, V]], **options: Unpack[GroupOptions]
+    ) -> Group[K, V]: ...
+    def group(self, group_id: str, topics: Any, **options: Any) -> Group[Any, Any]:
+        """Make a member of a group; see `GroupOptions` for the arguments.
+
+        Args:
+            group_id: The group.
+            topics: One topic or several, by name or typed; or a compiled regular expression, which whole names match.
+            options: ``start`` must be given.
+
+        Raises:
+            TypeError: ``start`` is missing, or an option is unknown.
+            ValueError: There is no such assignor, or the values do not fit together.
+        """
+        return make_group(self.context, group_id, topics, **options)
+
 
 def connect(
     bootstrap_servers: str,
@@ -231,7 +256,7 @@ def connect(
     client_id: str = "ottla",
     rack: str | None = None,
     tls: ssl.SSLContext | None = None,
-    sasl: Mechanism | None = None,
+    sasl: SaslCredentials | None = None,
     **settings: Any,
 ) -> Kafka:
     """Connect to a cluster, for the length of an ``async with`` block.
@@ -243,7 +268,7 @@ def connect(
         client_id: What brokers see the client as.
         rack: Where the client stands: replicas in the same rack serve its fetches.
         tls: The context to wrap connections with; None for plain TCP.
-        sasl: Mechanism and credentials; None for none.
+        sasl: Credentials, made by `plain`, `scram` or `oauth_bearer`; None for none.
         settings: Timeouts and back-offs: the fields of `ConnectionSettings`, in seconds.
 
     Raises:

@@ -2,10 +2,8 @@
 
 import ssl
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ottla.client.authentication import Mechanism
+from security.sasl_client import SaslCredentials
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,4 +42,4 @@ class ConnectionSettings:
     rebootstrap_after: float = 300.0
     close_timeout: float = 5.0
     tls: ssl.SSLContext | None = None
-    sasl: "Mechanism | None" = None
+    sasl: SaslCredentials | None = None

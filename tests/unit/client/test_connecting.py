@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from ottla.client import AuthenticationError, BootstrapError, ClientError, ClosedClient, Plain, connect
+from ottla.client import AuthenticationError, BootstrapError, ClientError, ClosedClient, connect, plain
 from ottla.client.broker_link import BrokerLink
 from ottla.client.errors import BrokerUnreachable, RequestTimedOut, UnsupportedByBroker
 from ottla.client.kafka import Kafka
@@ -236,7 +236,7 @@ def test_plain_credentials(is_right: bool) -> None:
     }
 
     async def main() -> None:
-        await played(answers, body, sasl=Plain("ann", "secret"))
+        await played(answers, body, sasl=plain("ann", "secret"))
 
     if is_right:
         trio.run(main)

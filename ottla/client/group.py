@@ -1,0 +1,544 @@
+"""Reading as a member of a group: batches in a loop, or a task per partition.
+
+A partition is released only after what is in work of it has ended and its done offsets are committed, within the
+rebalance timeout; one that is lost commits nothing. Done is a batch when the next one is asked for, or, with
+``done=EXPLICIT``, when `Batch.done` or `Record.done` says so.
+"""
+
+import logging
+import re
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import Enum
+from types import TracebackType
+from typing import Any, Final, Generic, Self, TypeVar
+
+import trio
+
+from ottla.client.codecs import Topic
+from ottla.client.context import ClientContext
+from ottla.client.coordinator_link import GROUP, CoordinatorLink
+from ottla.client.errors import BrokerUnreachable, ClientError, ClosedClient, CommitFailed
+from ottla.client.fetcher import Fetched, Fetcher, FetchSettings
+from ottla.client.group_partitions import OwnedPartition, Partition
+from ottla.client.interceptors import notify
+from ottla.client.membership import Membership, MemberState, Reaction
+from ottla.client.membership_task import MembershipTask
+from ottla.client.offset_commits import CommittedOffset, commit_once, fetch_committed
+from ottla.client.positions import Endpoint, Starts, start_for
+from ottla.client.record_batch import Batch, OnBad
+from wire.types import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Done(Enum):
+    """When a batch counts as done."""
+
+    BY_NEXT = "by asking for the next one"
+    EXPLICIT = "by saying so"
+
+
+EXPLICIT: Final = Done.EXPLICIT
+
+
+class GroupSettings:
+    """How a group reads; times in seconds. The attributes are the arguments of `Kafka.group`."""
+
+    def __init__(
+        self,
+        *,
+        start: Starts,
+        done: Done = Done.BY_NEXT,
+        commit_interval: float | None = 5.0,
+        session_timeout: float = 45.0,
+        heartbeat_interval: float = 3.0,
+        rebalance_timeout: float = 60.0,
+        leave: bool | None = None,
+        max_records: int | None = None,
+        on_bad: OnBad = "raise",
+        on_batch: Sequence[Any] = (),
+        on_commit: Sequence[Any] = (),
+        topic_timeout: float = 30.0,
+    ) -> None:
+        self.start = start
+        self.done = done
+        self.commit_interval = commit_interval
+        self.session_timeout = session_timeout
+        self.heartbeat_interval = heartbeat_interval
+        self.rebalance_timeout = rebalance_timeout
+        self.leave = leave
+        self.max_records = max_records
+        self.on_bad = on_bad
+        self.on_batch = on_batch
+        self.on_commit = on_commit
+        self.topic_timeout = topic_timeout
+        if not 0 < heartbeat_interval < session_timeout:
+            raise ValueError("heartbeat_interval is positive and less than session_timeout")
+
+
+class Group(Generic[K, V]):
+    """A member of a group; made by `Kafka.group`, used as ``async with`` and ``async for``, or by `run`.
+
+    The end of the block lets nothing more be handed out, commits what is done and leaves the group, within
+    ``close_timeout``. A batch whose loop ended by ``break`` is not done: it comes again.
+    """
+
+    def __init__(
+        self,
+        context: ClientContext,
+        membership: Membership,
+        topics: Sequence[Topic[Any, Any]],
+        pattern: "re.Pattern[str] | None",
+        fetching: FetchSettings,
+        settings: GroupSettings,
+    ) -> None:
+        self._context = context
+        self._member = membership
+        self._topics = {topic.name: topic for topic in topics}
+        self._pattern = pattern
+        self._fetching = fetching
+        self._settings = settings
+        self._fetcher = Fetcher(context, fetching)
+        self._coordinator = CoordinatorLink(context, GROUP, membership.group_id)
+        self._task = MembershipTask(
+            context,
+            membership,
+            self,
+            coordinator=self._coordinator,
+            session_timeout=settings.session_timeout,
+            heartbeat_interval=settings.heartbeat_interval,
+            rebalance_timeout=settings.rebalance_timeout,
+        )
+        self._owned: dict[TopicPartition, OwnedPartition] = {}
+        self._turns: deque[TopicPartition] = deque()
+        self._first_counts: dict[str, int] = {}
+        self._subscribed: list[str] = []
+        self._current: Batch[Any, Any] | None = None
+        self._scope = trio.CancelScope()
+        self._is_open = False
+        self._failure: ClientError | None = None
+        self._assigned = trio.Event()
+        self._on_acquired: Callable[[OwnedPartition], None] | None = None
+        self._committing = trio.Lock()
+        self._look = trio.Event()
+        self._has_ended = False
+        self._fetcher.on_arrival = self._look_again
+
+    async def __aenter__(self) -> Self:
+        if self._pattern is not None:
+            self._context.refresh.pin_all()
+            await self._context.refresh.wait_update()
+        for name in self._topics:
+            await self._context.refresh.topic(name, self._settings.topic_timeout)
+            self._context.refresh.pin(name)
+        self._context.refresh.on_update.append(self._metadata_updated)
+        self._is_open = True
+        await self._context.nursery.start(self._run_tasks)
+        return self
+
+    async def _run_tasks(self, *, task_status: Any) -> None:
+        with self._scope:
+            try:
+                async with trio.open_nursery() as nursery:
+                    await nursery.start(self._fetcher.run)
+                    nursery.start_soon(self._commit_regularly)
+                    nursery.start_soon(self._dispatch)
+                    task_status.started()
+                    await self._task.run()
+            except* ClientError as group:
+                # The reader raises it, from the call that waits for a batch.
+                error: BaseException = group
+                while isinstance(error, BaseExceptionGroup):
+                    error = error.exceptions[0]
+                assert isinstance(error, ClientError)
+                self._failure = error
+                self._has_ended = True
+                self.lose()
+                self._wake_all()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._is_open = False
+        self._context.refresh.on_update.remove(self._metadata_updated)
+        deadline = trio.current_time() + self._context.settings.close_timeout
+        try:
+            with trio.CancelScope(deadline=deadline, shield=True):
+                try:
+                    if self._failure is None and self._member.state is MemberState.STABLE:
+                        await self._commit(self._owned.values())
+                    # The member is no longer kept in the group while it leaves.
+                    self._scope.cancel()
+                    leaves = self._settings.leave
+                    if leaves or (leaves is None and self._member.instance_id is None):
+                        await self._task.leave()
+                except ClientError as failure:
+                    _log.warning("group %r: leaving: %s", self._member.group_id, failure)
+        finally:
+            self._scope.cancel()
+            self._fetcher.unassign_all()
+            self._coordinator.close()
+            for name in self._topics:
+                self._context.refresh.unpin(name)
+            if self._pattern is not None:
+                self._context.refresh.unpin_all()
+
+    # What the membership asks.
+
+    def subscription(self) -> Sequence[str]:
+        """Return the topics that are subscribed to, as far as they exist."""
+        if self._pattern is None:
+            self._subscribed = list(self._topics)
+        else:
+            self._subscribed = self._matching()
+        return self._subscribed
+
+    def _matching(self) -> list[str]:
+        assert self._pattern is not None
+        return sorted(
+            name
+            for name, topic in self._context.metadata.topics.items()
+            if not topic.is_internal and self._pattern.fullmatch(name)
+        )
+
+    def counts(self, topics: Sequence[str]) -> Mapping[str, int]:
+        """Return the partition counts of topics, as far as they are known."""
+        return self._context.metadata.counts(topics)
+
+    async def release(self, partitions: Sequence[TopicPartition]) -> None:
+        """Let the work on partitions end, commit, and give them up."""
+        owned = [self._owned[place] for place in partitions if place in self._owned]
+        for each in owned:
+            each.draining = True
+            each.parts.clear()
+            each.arrived.set()
+            each.check_idle()
+        with trio.move_on_after(self._settings.rebalance_timeout) as scope:
+            for each in owned:
+                await each.idle.wait()
+        if scope.cancelled_caught:
+            _log.warning(
+                "group %r: work on %s did not end within the rebalance timeout",
+                self._member.group_id,
+                ", ".join(str(each.place) for each in owned if not each.idle.is_set()),
+            )
+        try:
+            await self._commit([each for each in owned if not each.lost])
+        except ClientError as error:
+            _log.warning("group %r: the commit before a release failed: %s", self._member.group_id, error)
+        for each in owned:
+            self._drop(each)
+
+    def _drop(self, owned: OwnedPartition) -> None:
+        owned.lost = True
+        owned.loss.set()
+        owned.arrived.set()
+        owned.check_idle()
+        self._fetcher.unassign(owned.place)
+        if self._owned.get(owned.place) is owned:
+            del self._owned[owned.place]
+
+    async def acquire(self, partitions: Sequence[TopicPartition]) -> None:
+        """Begin to read partitions that were assigned: from the committed offset, else from the start."""
+        committed = await fetch_committed(
+            self._context,
+            self._coordinator,
+            self._member.group_id,
+            partitions,
+            require_stable=bool(self._fetching.isolation),
+        )
+        for topic in {place.topic for place in partitions}:
+            self._first_counts.setdefault(topic, self._context.metadata.partition_count(topic))
+        for place in partitions:
+            owned = self._owned[place] = OwnedPartition(place, self._changed)
+            self._fetcher.assign(place)
+            found = committed.get(place)
+            if found is not None:
+                owned.progress.position = owned.progress.committed = found.offset
+                owned.progress.leader_epoch = found.leader_epoch
+                self._fetcher.seek(place, found.offset, found.leader_epoch)
+            else:
+                start = start_for(self._settings.start, place)
+                if start is None or place.partition >= self._first_counts[place.topic]:
+                    # A partition that was added later: with LATEST its first records would be lost.
+                    start = Endpoint.EARLIEST
+                self._fetcher.start(place, start)
+            if self._on_acquired is not None:
+                self._on_acquired(owned)
+        self._fetcher.wake()
+        assigned, self._assigned = self._assigned, trio.Event()
+        assigned.set()
+
+    def lose(self) -> None:
+        """Give up everything at once: other members may have it already."""
+        for owned in list(self._owned.values()):
+            self._drop(owned)
+
+    def _metadata_updated(self) -> None:
+        """Join again where topics or partition counts have changed; racks are looked at when assigning."""
+        member = self._member
+        if member.state is not MemberState.STABLE:
+            return
+        if self._pattern is not None and self._matching() != self._subscribed:
+            self._task.rejoin("the topics that match have changed")
+        elif member.is_leader and member.counts and self.counts(list(member.counts)) != member.counts:
+            self._task.rejoin("partition counts have changed")
+
+    # What is handed out.
+
+    async def _dispatch(self) -> None:
+        """Take what is fetched to the partitions that it belongs to."""
+        while True:
+            self._look = trio.Event()
+            try:
+                while (taken := self._fetcher.take(self._has_no_parts)) is not None:
+                    self._take_in(*taken)
+            except ClientError as error:
+                self._failure = self._failure or error
+                self._wake_all()
+            await self._look.wait()
+
+    def _look_again(self) -> None:
+        self._look.set()
+
+    def _take_in(self, place: TopicPartition, fetched: Fetched) -> None:
+        owned = self._owned.get(place)
+        if owned is None or owned.draining:
+            return
+        if not fetched.records.may_have_records:
+            owned.progress.skipped(fetched.records.next_offset, fetched.records.last_epoch)
+            return
+        topic: Topic[Any, Any] = self._topics.get(place.topic) or Topic(place.topic)
+        batch: Batch[Any, Any] = Batch(
+            topic, place, fetched.records, fetched.high_watermark, self._settings.on_bad
+        )
+        if owned.progress.position < 0:
+            owned.progress.position = batch.first_offset
+        owned.parts.extend(batch.parts(self._settings.max_records or 0x7FFFFFFF))
+        if place not in self._turns:
+            self._turns.append(place)
+        owned.arrived.set()
+        self._assigned.set()
+
+    def _has_no_parts(self, place: TopicPartition) -> bool:
+        owned = self._owned.get(place)
+        return owned is None or not owned.parts
+
+    def _wake_all(self) -> None:
+        self._assigned.set()
+        for owned in self._owned.values():
+            owned.arrived.set()
+
+    def _hand_out(self, owned: OwnedPartition) -> Batch[Any, Any] | None:
+        """Return a partition's next batch, None where none is there."""
+        if owned.draining or owned.lost:
+            return None
+        while owned.parts:
+            batch = owned.parts.popleft()
+            if not owned.parts:
+                self._look.set()
+            if not len(batch):
+                owned.progress.skipped(batch.next_offset, batch.leader_epoch)
+                continue
+            batch.ownership = owned
+            owned.progress.handed_out(batch)
+            self._context.metrics.add("records-consumed-total", len(batch))
+            notify(self._settings.on_batch, batch)
+            return batch
+        return None
+
+    def _changed(self, owned: OwnedPartition) -> None:
+        owned.check_idle()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Batch[K, V]:
+        """Return the next batch, of each partition in turn; asking for it says that the one before is done.
+
+        Cancelled, nothing is lost: the batch comes at the next call.
+
+        Raises:
+            OffsetLost: Records before a position are gone or were replaced.
+            FencedInstance: Another member has this one's instance id.
+            GroupMismatch: The group's members use other assignors.
+            NotAuthorized: The principal may not read a topic or use the group.
+        """
+        current, self._current = self._current, None
+        if current is not None and self._settings.done is Done.BY_NEXT:
+            current.done()
+        await trio.lowlevel.checkpoint()
+        while True:
+            self._check_open()
+            for _ in range(len(self._turns)):
+                place = self._turns.popleft()
+                owned = self._owned.get(place)
+                batch = None if owned is None else self._hand_out(owned)
+                if owned is not None and owned.parts:
+                    self._turns.append(place)
+                if batch is not None:
+                    self._current = batch
+                    return batch
+            if self._failure is not None:
+                failure = self._failure
+                if not self._has_ended:
+                    self._failure = None  # of one partition, which is tried again
+                raise failure
+            self._assigned = trio.Event()
+            await self._assigned.wait()
+
+    async def run(
+        self, work: Callable[[Partition[K, V]], Awaitable[None]], *, limit: int | None = None
+    ) -> None:
+        """Run a task for each partition, until cancelled or one fails.
+
+        The task begins with the assignment. Its iteration ends when the partition must be released, and the release
+        waits for the task's end; where the partition is lost, the task is cancelled.
+
+        Args:
+            work: What a task does.
+            limit: How many tasks may have a batch in hand at a time; None for all.
+        """
+        self._check_open()
+        limiter = None if limit is None else trio.CapacityLimiter(limit)
+        async with trio.open_nursery() as nursery:
+
+            def begin(owned: OwnedPartition) -> None:
+                owned.working = True
+                nursery.start_soon(self._work_on, owned, work, limiter)
+
+            self._on_acquired = begin
+            try:
+                for owned in list(self._owned.values()):
+                    begin(owned)
+                while self._failure is None:
+                    self._assigned = trio.Event()
+                    await self._assigned.wait()
+                raise self._failure
+            finally:
+                self._on_acquired = None
+
+    async def _work_on(
+        self,
+        owned: OwnedPartition,
+        work: Callable[[Partition[K, V]], Awaitable[None]],
+        limiter: trio.CapacityLimiter | None,
+    ) -> None:
+        partition: Partition[K, V] = Partition(
+            owned,
+            self._fetcher,
+            self._hand_out,
+            self.commit,
+            limiter,
+            done_by_next=self._settings.done is Done.BY_NEXT,
+        )
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_cancel_when_lost, owned, scope)
+                try:
+                    await work(partition)
+                finally:
+                    partition.end()
+                    owned.working = False
+                    if owned.draining or owned.lost:
+                        owned.progress.forget_work()
+                    owned.check_idle()
+                nursery.cancel_scope.cancel()
+
+    def seek(self, topic: str, partition: int, offset: int) -> None:
+        """Read a partition that is held from an offset on; legal at any time.
+
+        Raises:
+            KeyError: The partition is not held.
+        """
+        owned = self._owned[TopicPartition(topic, partition)]
+        owned.parts.clear()
+        owned.progress.forget_work()
+        owned.progress.position = offset
+        self._fetcher.seek(owned.place, offset)
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions that this member has now."""
+        return frozenset(self._owned)
+
+    @property
+    def member_id(self) -> str:
+        """What the coordinator calls this member, empty before it has joined."""
+        return self._member.member_id
+
+    @property
+    def generation(self) -> int:
+        """The generation that the member is in, -1 outside of any."""
+        return self._member.generation
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise ClosedClient("the group is used outside of its block")
+
+    # Commits.
+
+    async def commit(self) -> None:
+        """Commit what is done, and wait for it. Cancelled, whether it was committed is unknown; the next repeats it.
+
+        Raises:
+            CommitFailed: Some partitions are another member's now; the others are committed.
+        """
+        self._check_open()
+        await self._commit(self._owned.values())
+
+    async def _commit(self, partitions: Any) -> None:
+        async with self._committing:
+            dirty = [each for each in partitions if each.progress.is_dirty]
+            failures = 0
+            while True:
+                left = [each for each in dirty if not each.lost and each.progress.is_dirty]
+                lost = [each.place for each in dirty if each.lost]
+                if not left:
+                    break
+                offsets = {
+                    each.place: CommittedOffset(each.progress.position, each.progress.leader_epoch)
+                    for each in left
+                }
+                await self._task.stable.wait()
+                generation = self._member.generation
+                try:
+                    reaction = await commit_once(self._coordinator, self._member, offsets)
+                except BrokerUnreachable:
+                    reaction = Reaction.RETRY
+                if reaction is Reaction.GO_ON:
+                    for each in left:
+                        each.progress.committed = offsets[each.place].offset
+                    self._context.metrics.add("commit-total")
+                    notify(self._settings.on_commit, offsets)
+                    break
+                if reaction is Reaction.LOST and generation == self._member.generation:
+                    self._task.lost("a commit was refused: the group goes on without this member")
+                    continue
+                if reaction is Reaction.REJOIN:
+                    self._task.rejoin("a commit said that the group rebalances")
+                await trio.sleep(self._context.retry_backoff.delay_s(failures))
+                failures += 1
+            if lost:
+                names = ", ".join(map(str, lost))
+                raise CommitFailed(f"group {self._member.group_id!r}: lost before the commit: {names}", lost)
+
+    async def _commit_regularly(self) -> None:
+        interval = self._settings.commit_interval
+        if interval is None:
+            return
+        while True:
+            await trio.sleep(interval)
+            try:
+                await self._commit(self._owned.values())
+            except CommitFailed as error:
+                _log.warning("%s", error)
+
+
+async def _cancel_when_lost(owned: OwnedPartition, scope: trio.CancelScope) -> None:
+    await owned.loss.wait()
+    scope.cancel()

@@ -1,0 +1,306 @@
+"""The shell around `membership`: joins, heartbeats, and what must happen between an old assignment and a new one.
+
+Eager: what we have is drained and released, then joined. Cooperative: joined with what we have, which goes on being
+worked on; what must go is drained and released after it, and joined again. Heartbeats run in a task and over a
+connection of their own, through all of that.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+import trio
+
+from ottla.client.context import ClientContext
+from ottla.client.coordinator_link import CoordinatorLink
+from ottla.client.errors import BrokerUnreachable
+from ottla.client.membership import (
+    PROTOCOL_TYPE,
+    MemberEvent,
+    Membership,
+    MemberState,
+    Reaction,
+    decode_assignment,
+    reaction_to,
+)
+from wire.errors import Error
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from wire.types import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+_JOIN_GRACE_S: Final = 5.0
+"""How much longer than the rebalance timeout an answer to JoinGroup may take."""
+
+
+class AssignmentOwner(Protocol):
+    """What a group does about its member's assignments."""
+
+    def subscription(self) -> Sequence[str]:
+        """Return the topics that are subscribed to, as far as they exist."""
+        ...
+
+    def counts(self, topics: Sequence[str]) -> Mapping[str, int]:
+        """Return the partition counts of topics, as far as they are known."""
+        ...
+
+    async def release(self, partitions: Sequence[TopicPartition]) -> None:
+        """Let the work on partitions end, commit, and give them up."""
+        ...
+
+    async def acquire(self, partitions: Sequence[TopicPartition]) -> None:
+        """Begin to read partitions that were assigned."""
+        ...
+
+    def lose(self) -> None:
+        """Give up everything at once: other members may have it already."""
+        ...
+
+
+class MembershipTask:
+    """Keeps a member in its group.
+
+    Args:
+        context: The client's connections.
+        membership: The member.
+        owner: The group.
+        session_timeout: Seconds without heartbeats after which the coordinator drops us.
+        heartbeat_interval: Seconds between heartbeats.
+        rebalance_timeout: Seconds that releasing may take.
+
+    Attributes:
+        coordinator: The way to the coordinator, for commits too.
+        stable: Set while we are in a generation with an assignment; replaced when we are not.
+    """
+
+    def __init__(
+        self,
+        context: ClientContext,
+        membership: Membership,
+        owner: AssignmentOwner,
+        *,
+        coordinator: CoordinatorLink,
+        session_timeout: float,
+        heartbeat_interval: float,
+        rebalance_timeout: float,
+    ) -> None:
+        self.coordinator = coordinator
+        self.stable = trio.Event()
+        self._context = context
+        self._member = membership
+        self._owner = owner
+        self._session_timeout = session_timeout
+        self._heartbeat_interval = heartbeat_interval
+        self._rebalance_timeout = rebalance_timeout
+        self._rejoin = trio.Event()
+        self._answered_at = trio.current_time()
+        self._reason = "first join"
+
+    def rejoin(self, reason: str) -> None:
+        """Join again soon."""
+        if not self._rejoin.is_set():
+            self._reason = reason
+            self._rejoin.set()
+
+    def lost(self, reason: str) -> None:
+        """Give everything up, and join anew."""
+        _log.warning("group %r: the member is lost: %s", self._member.group_id, reason)
+        self._unstable()
+        self._member.move(MemberEvent.LOST)
+        self._owner.lose()
+        self.rejoin(reason)
+
+    def _unstable(self) -> None:
+        if self.stable.is_set():
+            self.stable = trio.Event()
+
+    async def run(self) -> None:
+        """Join, and join again whenever it is due, until cancelled.
+
+        Raises:
+            FencedInstance: Another member has our instance id.
+            GroupMismatch: The group's members use other assignors.
+            NotAuthorized: The principal may not use the group.
+        """
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._beat)
+            while True:
+                self._rejoin = trio.Event()
+                await self._rebalance()
+                await self._rejoin.wait()
+                if self._member.state is MemberState.STABLE:
+                    self._member.move(MemberEvent.REBALANCE)
+
+    async def _rebalance(self) -> None:
+        """Go through joins until there is an assignment that needs no further one."""
+        member = self._member
+        if not member.is_cooperative and member.owned:
+            await self._owner.release(sorted(member.owned))
+            member.owned = set()
+        while True:
+            assigned = await self._join_and_sync()
+            if assigned is None:
+                continue
+            before, after = member.owned, set(assigned)
+            going = sorted(before - after)
+            member.synced(sorted(after))
+            self.stable.set()
+            self._context.metrics.add("rebalance-total")
+            _log.info(
+                "group %r: generation %d, %d partitions, %d of them new, %d given up",
+                member.group_id,
+                member.generation,
+                len(after),
+                len(after - before),
+                len(going),
+            )
+            if going:
+                await self._owner.release(going)
+            if member.state is MemberState.STABLE:
+                await self._owner.acquire(sorted(after - before))
+            if not going or member.state is not MemberState.STABLE:
+                return
+            member.move(MemberEvent.REBALANCE)
+            self._reason = "released what others get"
+
+    async def _join_and_sync(self) -> list[TopicPartition] | None:
+        """Join and sync once; return the assignment, None where it has to be tried again."""
+        joined = await self._join()
+        if joined is None:
+            return None
+        member = self._member
+        member.joined(joined.member_id, joined.generation_id, joined.protocol_name, joined.leader)
+        # From here to the sync's answer a commit would be refused; it waits.
+        self._unstable()
+        assignments: dict[str, bytes] = {}
+        if member.is_leader and not joined.skip_assignment:
+            members = member.members(joined.members)
+            topics = sorted({topic for each in members for topic in each.subscription.topics})
+            await self._learn(topics)
+            assignments = member.assign(members, self._owner.counts(topics))
+        request = SyncGroupRequest(
+            group_id=member.group_id,
+            generation_id=member.generation,
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=joined.protocol_name,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=each, assignment=data)
+                for each, data in assignments.items()
+            ],
+        )
+        try:
+            answer = await self.coordinator.ask(request, timeout_s=self._rebalance_timeout + _JOIN_GRACE_S)
+        except BrokerUnreachable as error:
+            _log.info("group %r: %s", member.group_id, error)
+            member.move(MemberEvent.REBALANCE)
+            return None
+        if await self._react(answer.error_code) is not Reaction.GO_ON:
+            if member.state is MemberState.SYNCING:
+                member.move(MemberEvent.REBALANCE)
+            return None
+        return decode_assignment(bytes(answer.assignment))
+
+    async def _learn(self, topics: Sequence[str]) -> None:
+        """See that the metadata have the topics of all members, those that are not ours included."""
+        for topic in topics:
+            self._context.refresh.use(topic)
+        if any(topic not in self._context.metadata.topics for topic in topics):
+            with trio.move_on_after(self._heartbeat_interval):
+                await self._context.refresh.wait_update()
+
+    async def _join(self) -> JoinGroupResponse | None:
+        member = self._member
+        request = JoinGroupRequest(
+            group_id=member.group_id,
+            session_timeout_ms=int(self._session_timeout * 1000),
+            rebalance_timeout_ms=int(self._rebalance_timeout * 1000),
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=[
+                JoinGroupRequestProtocol(name=name, metadata=metadata)
+                for name, metadata in member.protocols(self._owner.subscription())
+            ],
+            reason=self._reason,
+        )
+        try:
+            answer: JoinGroupResponse = await self.coordinator.ask(
+                request, timeout_s=self._rebalance_timeout + _JOIN_GRACE_S
+            )
+        except BrokerUnreachable as error:
+            _log.info("group %r: %s", member.group_id, error)
+            return None
+        self._answered_at = trio.current_time()
+        if answer.error_code == Error.MEMBER_ID_REQUIRED:
+            member.member_id = answer.member_id
+            return None
+        reaction = await self._react(answer.error_code)
+        return answer if reaction is Reaction.GO_ON else None
+
+    async def _react(self, code: int) -> Reaction:
+        member = self._member
+        reaction = reaction_to(code, member.group_id, member.instance_id)
+        if reaction is Reaction.FIND_COORDINATOR:
+            self.coordinator.forget()
+        if reaction is Reaction.LOST:
+            self.lost(Error.from_code(code).name)
+        if reaction in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
+            await trio.sleep(self._context.settings.retry_backoff)
+        return reaction
+
+    async def _beat(self) -> None:
+        """Send heartbeats while we are in a generation."""
+        member = self._member
+        while True:
+            due = trio.current_time() + self._heartbeat_interval
+            await trio.sleep_until(due)
+            late = trio.current_time() - due
+            if late > self._heartbeat_interval:
+                _log.warning(
+                    "group %r: a heartbeat is %.1f s late: a task has held the loop; use trio.to_thread.run_sync for "
+                    "what takes long",
+                    member.group_id,
+                    late,
+                )
+            if member.state is not MemberState.STABLE:
+                self._answered_at = trio.current_time()
+                continue
+            if trio.current_time() - self._answered_at > self._session_timeout:
+                self.lost("no heartbeat was answered within the session timeout")
+                continue
+            generation = member.generation
+            request = HeartbeatRequest(
+                group_id=member.group_id,
+                generation_id=generation,
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+            )
+            try:
+                answer = await self.coordinator.ask(request, timeout_s=self._session_timeout)
+            except BrokerUnreachable as error:
+                _log.info("group %r: %s", member.group_id, error)
+                continue
+            if generation != member.generation or member.state is not MemberState.STABLE:
+                continue
+            self._answered_at = trio.current_time()
+            if await self._react(answer.error_code) is Reaction.REJOIN:
+                self.rejoin("the group rebalances")
+
+    async def leave(self) -> None:
+        """Leave the group, so that others need not wait for our session to expire.
+
+        Raises:
+            BrokerUnreachable: The coordinator cannot be reached.
+        """
+        member = self._member
+        if member.member_id:
+            identity = MemberIdentity(
+                member_id=member.member_id, group_instance_id=member.instance_id, reason="closed"
+            )
+            request = LeaveGroupRequest(group_id=member.group_id, member_id="", members=[identity])
+            await self.coordinator.ask(request)
