@@ -30,6 +30,7 @@ from ottla.client.errors import (
     ProducerFenced,
     RecordTooLarge,
     TransactionAborted,
+    TransactionUnknown,
     UnknownTopic,
     UnsupportedByBroker,
 )
@@ -44,6 +45,7 @@ from ottla.client.reader import Reader
 from ottla.client.reader_options import READ_COMMITTED, READ_UNCOMMITTED
 from ottla.client.record_batch import Batch, Record
 from ottla.client.settings import ConnectionSettings
+from ottla.client.transactional_producer import Transaction, TransactionalProducer
 
 __all__ = [
     "EARLIEST",
@@ -86,7 +88,10 @@ __all__ = [
     "Span",
     "Tail",
     "Topic",
+    "Transaction",
     "TransactionAborted",
+    "TransactionUnknown",
+    "TransactionalProducer",
     "UnknownTopic",
     "UnsupportedByBroker",
     "connect",

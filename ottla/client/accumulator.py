@@ -101,6 +101,16 @@ class Accumulator:
         self._number = 0
         self._flushes = 0
 
+    @property
+    def is_transactional(self) -> bool:
+        """Whether a transaction decides about failures."""
+        return self._settings.transactional
+
+    @property
+    def on_wire(self) -> int:
+        """How many batches were sent and not answered."""
+        return sum(queue.on_wire for queue in self.queues.values())
+
     def queue(self, partition: TopicPartition) -> PartitionQueue:
         """Return a partition's queue, made on first use."""
         queue = self.queues.get(partition)

@@ -254,7 +254,7 @@ class Group(Generic[K, V]):
         for topic in {place.topic for place in partitions}:
             self._first_counts.setdefault(topic, self._context.metadata.partition_count(topic))
         for place in partitions:
-            owned = self._owned[place] = OwnedPartition(place, self._changed)
+            owned = self._owned[place] = OwnedPartition(place, self, self._changed)
             self._fetcher.assign(place)
             found = committed.get(place)
             if found is not None:
@@ -465,6 +465,11 @@ class Group(Generic[K, V]):
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions that this member has now."""
         return frozenset(self._owned)
+
+    @property
+    def membership(self) -> Membership:
+        """The member: its id and generation fence what a transaction commits for it."""
+        return self._member
 
     @property
     def member_id(self) -> str:

@@ -5,12 +5,11 @@ import re
 import ssl
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, Unpack, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 
 import trio
 
 from ottla.addresses import parse_addresses
-from ottla.client.accumulator import Accumulator, AccumulatorSettings
 from ottla.client.backoff import Backoff
 from ottla.client.broker_links import BrokerLinks, Dialer
 from ottla.client.codecs import Topic, as_topic
@@ -18,25 +17,21 @@ from ottla.client.context import ClientContext
 from ottla.client.errors import ClosedClient
 from ottla.client.group import Group
 from ottla.client.group_options import GroupOptions, make_group
-from ottla.client.interceptors import OnAcknowledged, OnSend
-from ottla.client.memory_budget import MemoryBudget
 from ottla.client.metadata import ClusterMetadata
 from ottla.client.metadata_refresh import MetadataRefresh
 from ottla.client.metrics import Metrics
-from ottla.client.partitioners import PARTITIONERS, KeyHash
-from ottla.client.producer import DEFAULT_ROOM, Producer
+from ottla.client.producer import Producer
+from ottla.client.producer_options import ProducerOptions, make_producer, make_transactional_producer
 from ottla.client.reader import Reader
 from ottla.client.reader_options import ReaderOptions, make_reader
-from ottla.client.sender import Sender, SenderSettings
 from ottla.client.settings import ConnectionSettings
 from ottla.client.task_scope import TaskScope
+from ottla.client.transactional_producer import TransactionalProducer
 from security.sasl_client import SaslCredentials
 from timing.clock import Clock, SystemClock
-from wire.records.compression import LEVELS, Compression
 
 K = TypeVar("K")
 V = TypeVar("V")
-Acks = Literal["all", 0, 1, -1]
 
 
 class Kafka:
@@ -118,93 +113,29 @@ class Kafka:
         """Return what was counted so far, under the names of Kafka's Java clients where they have one."""
         return self.context.metrics.read()
 
+    @overload
+    def producer(self, *, transactional_id: None = None, **options: Unpack[ProducerOptions]) -> Producer: ...
+    @overload
     def producer(
-        self,
-        *,
-        acks: Acks = "all",
-        idempotent: bool | None = None,
-        linger: float = 0.005,
-        batch_size: int = 65_536,
-        room: int = DEFAULT_ROOM,
-        max_request_size: int = 1_048_576,
-        compression: str = "none",
-        compression_level: int | None = None,
-        partitioner: str | KeyHash = "murmur2",
-        delivery_timeout: float = 120.0,
-        topic_timeout: float = 30.0,
-        on_failure: Literal["flush", "discard"] = "flush",
-        on_send: Sequence[OnSend] = (),
-        on_acknowledged: Sequence[OnAcknowledged] = (),
-    ) -> Producer:
-        """Make a producer; times in seconds, sizes in bytes.
+        self, *, transactional_id: str, transaction_timeout: float = 60.0, **options: Unpack[ProducerOptions]
+    ) -> TransactionalProducer: ...
+    def producer(
+        self, *, transactional_id: str | None = None, transaction_timeout: float = 60.0, **options: Any
+    ) -> Producer | TransactionalProducer:
+        """Make a producer; see `ProducerOptions` for the arguments.
 
         Args:
-            acks: ``"all"``: acknowledged by every in-sync replica; 1: by the leader; 0: not at all.
-            idempotent: No duplicates by retries; None: with acks=all, and not without.
-            linger: How long a record waits for others to share its batch; Java has 0.
-            batch_size: The most bytes of a batch, before compression; Java has 16384.
-            room: The most bytes accepted and not acknowledged; `post` waits beyond it.
-            max_request_size: The most bytes of a request and of a record.
-            compression: none, gzip, snappy, lz4 or zstd.
-            compression_level: The codec's level, None for Kafka's default.
-            partitioner: The hash of keys: ``murmur2`` as Java, ``crc32`` as librdkafka, or a function.
-            delivery_timeout: How long after acceptance a record may be retried.
-            topic_timeout: How long a topic may be unknown: it may be about to be created.
-            on_failure: What leaving the block on an exception does with unsent records, for ``close_timeout``.
-            on_send: See each record before it is encoded, and may change or drop it.
-            on_acknowledged: See the outcome of each batch.
+            transactional_id: Makes it transactional: one producer at a time may have the id.
+            transaction_timeout: Seconds after which the coordinator aborts an open transaction.
+            options: How to send.
 
         Raises:
+            TypeError: An option is unknown.
             ValueError: The values do not fit together.
         """
-        number = -1 if acks == "all" else int(acks)
-        if number not in (-1, 0, 1):
-            raise ValueError(f"acks is 'all', 1 or 0, not {acks!r}")
-        if idempotent is None:
-            idempotent = number == -1
-        if idempotent and number != -1:
-            raise ValueError("an idempotent producer needs acks='all'")
-        codec = Compression.from_kafka_name(compression)
-        if compression_level is not None and compression_level not in LEVELS.get(codec, range(0)):
-            raise ValueError(f"{compression} has no level {compression_level}")
-        request_timeout = self._settings.request_timeout
-        if delivery_timeout < linger + request_timeout:
-            raise ValueError(
-                f"delivery_timeout ({delivery_timeout:g} s) is less than linger and request_timeout together "
-                f"({linger + request_timeout:g} s)"
-            )
-        if isinstance(partitioner, str):
-            if partitioner not in PARTITIONERS:
-                raise ValueError(f"no partitioner {partitioner!r}: there are {', '.join(PARTITIONERS)}")
-            partitioner = PARTITIONERS[partitioner]()
-        context = self.context
-        budget = MemoryBudget(room)
-        accumulator = Accumulator(
-            AccumulatorSettings(
-                linger=linger,
-                batch_size=batch_size,
-                max_request_size=max_request_size,
-                delivery_timeout=delivery_timeout,
-                idempotent=idempotent,
-                transactional=False,
-            ),
-            budget,
-            context.retry_backoff,
-        )
-        sender_settings = SenderSettings(number, request_timeout, codec, compression_level)
-        return Producer(
-            context,
-            accumulator,
-            budget,
-            Sender(context, accumulator, sender_settings, None),
-            partitioner,
-            max_request_size=max_request_size,
-            batch_size=batch_size,
-            topic_timeout=topic_timeout,
-            discard_on_failure=on_failure == "discard",
-            on_send=on_send,
-            on_acknowledged=on_acknowledged,
-        )
+        if transactional_id is None:
+            return make_producer(self.context, **options)
+        return make_transactional_producer(self.context, transactional_id, transaction_timeout, **options)
 
     @overload
     def reader(

@@ -83,7 +83,8 @@ class Producer:
         self._scope = trio.CancelScope()
         self._wall_ms = context.clock.wall_ms
         self._yielded_ms = 0
-        accumulator.on_failed = self._note_failure
+        if not accumulator.is_transactional:
+            accumulator.on_failed = self._note_failure
 
     async def __aenter__(self) -> Self:
         self._open()
@@ -108,7 +109,7 @@ class Producer:
             else:
                 with trio.CancelScope(deadline=trio.current_time() + self._close_timeout, shield=True):
                     if not self._discard_on_failure:
-                        await self._wait_all()
+                        await self.wait_all()
         finally:
             self._close()
         if error is None:
@@ -131,7 +132,8 @@ class Producer:
         finally:
             self._accumulator.end_flush()
 
-    async def _wait_all(self) -> None:
+    async def wait_all(self) -> None:
+        """Wait until everything accepted so far has an outcome, without raising what failed."""
         batches = self._accumulator.begin_flush()
         self._sender.wake()
         try:
@@ -500,7 +502,7 @@ class Producer:
             DeliveryErrors: Records failed that nobody waited for; each batch is reported once.
         """
         self._check_open()
-        await self._wait_all()
+        await self.wait_all()
         self._raise_failures()
 
     async def _learn(self, topic: AnyTopic) -> None:

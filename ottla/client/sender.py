@@ -79,12 +79,19 @@ class Sender:
         self._transaction = transaction
         self._wakeup = trio.Event()
         self._requests: dict[BrokerLink, int] = {}
+        self._answer_came = trio.Event()
         self._fetching_identity = False
         self._next_at = 0.0
 
     def wake(self) -> None:
         """Look again at what is due."""
         self._wakeup.set()
+
+    async def wait_answered(self) -> None:
+        """Wait until no batch is on the wire."""
+        while self._accumulator.on_wire:
+            self._answer_came = trio.Event()
+            await self._answer_came.wait()
 
     async def run(self) -> None:
         """Send until cancelled."""
@@ -210,6 +217,7 @@ class Sender:
                 self._take(batch, Answer(Error.NONE), now)
         else:
             self._take_response(result, batches, now)
+        self._answer_came.set()
         self.wake()
 
     def _take_response(self, response: ProduceResponse, batches: list[ProducerBatch], now: float) -> None:
@@ -259,6 +267,7 @@ class Sender:
         now = trio.current_time()
         for batch in batches:
             self._accumulator.lost(batch, error, now, in_doubt=in_doubt)
+        self._answer_came.set()
         self.wake()
 
     def _count_down(self, link: BrokerLink) -> None:

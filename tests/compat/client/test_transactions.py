@@ -1,0 +1,162 @@
+"""Transactions of the client, against Apache Kafka 3.9.1."""
+
+import uuid
+
+import pytest
+import trio
+
+from ottla.client import (
+    EARLIEST,
+    LATEST,
+    READ_COMMITTED,
+    ProducerFenced,
+    RecordTooLarge,
+    TransactionAborted,
+    connect,
+)
+from tests.compat.client.conftest import Brokers
+from tests.compat.client.eventually import eventually
+
+
+@pytest.fixture
+def kafka39(apache_kafka) -> Brokers:
+    """Brokers that serve transactions."""
+    return Brokers("apache", apache_kafka.bootstrap_servers, 1)
+
+
+async def seen(kafka, topic: str) -> list[bytes]:
+    found = []
+    async with kafka.reader(topic, start=EARLIEST, stop=LATEST, isolation=READ_COMMITTED) as reader:
+        async for batch in reader:
+            found += batch.values()
+    return found
+
+
+async def wait_seen(kafka, topic: str, expected: list[bytes]) -> None:
+    """Wait until exactly these records are seen: markers are written after the answer to a commit."""
+    while (found := await seen(kafka, topic)) != expected:
+        assert found == expected[: len(found)]
+
+
+def test_committed_records_are_seen_and_aborted_ones_are_not(kafka39, run) -> None:
+    topic = kafka39.topic(1)
+
+    async def body() -> None:
+        async with connect(kafka39.bootstrap_servers) as kafka:
+            async with kafka.producer(transactional_id=topic) as out:
+                for number in range(6):
+                    try:
+                        async with out.transaction() as txn:
+                            await txn.post(topic, b"%d a" % number)
+                            place = await txn.send(topic, b"%d b" % number)
+                            assert place.offset >= 0
+                            if number % 2:
+                                raise KeyError("abort this one")
+                    except KeyError:
+                        pass
+                async with out.transaction():
+                    pass  # an empty one asks nobody
+                with trio.move_on_after(0.001) as scope:
+                    async with out.transaction() as txn:
+                        await txn.post(topic, b"cancelled")
+                        await trio.sleep_forever()
+                assert scope.cancelled_caught
+                async with out.transaction() as txn:
+                    await txn.post(topic, b"last")
+            expected = [b"%d %s" % (number, part) for number in (0, 2, 4) for part in (b"a", b"b")]
+            await wait_seen(kafka, topic, [*expected, b"last"])
+
+    run(body)
+
+
+def test_a_failed_record_aborts_the_whole(kafka39, run) -> None:
+    topic = kafka39.topic(1, max_message_bytes="1000")
+
+    async def body() -> None:
+        async with connect(kafka39.bootstrap_servers) as kafka:
+            async with kafka.producer(transactional_id=topic) as out:
+
+                async def fail() -> None:
+                    async with out.transaction() as txn:
+                        await txn.post(topic, b"small")
+                        await txn.post(topic, b"x" * 5000)
+
+                with pytest.raises(TransactionAborted) as caught:
+                    await fail()
+                assert isinstance(caught.value.__cause__, RecordTooLarge)
+                async with out.transaction() as txn:
+                    await txn.post(topic, b"after")
+            await wait_seen(kafka, topic, [b"after"])
+
+    run(body)
+
+
+def test_a_zombie_is_fenced(kafka39, run) -> None:
+    topic = kafka39.topic(1)
+
+    async def body() -> None:
+        async with connect(kafka39.bootstrap_servers) as kafka:
+            async with kafka.producer(transactional_id=topic) as older:
+                async with older.transaction() as txn:
+                    await txn.post(topic, b"first")
+                async with kafka.producer(transactional_id=topic) as newer:
+                    with pytest.raises(ProducerFenced):
+                        async with older.transaction() as txn:
+                            await txn.post(topic, b"zombie")
+                    with pytest.raises(ProducerFenced):
+                        async with older.transaction():
+                            pass
+                    async with newer.transaction() as txn:
+                        await txn.post(topic, b"second")
+            await wait_seen(kafka, topic, [b"first", b"second"])
+
+    run(body)
+
+
+def test_a_copy_is_exactly_once(kafka39, run) -> None:
+    source, target = kafka39.topic(3), kafka39.topic(2)
+    name = f"copy-{uuid.uuid4().hex[:8]}"
+    sent = [b"%d" % number for number in range(300)]
+    failures = iter([True, False, True, False, False, True])
+    copied = 0
+
+    async def copy(kafka) -> None:
+        """Copy until cancelled; some transactions fail in their middle."""
+        options = {
+            "start": EARLIEST,
+            "isolation": READ_COMMITTED,
+            "max_records": 20,
+            "heartbeat_interval": 0.1,
+        }
+        async with (
+            kafka.producer(transactional_id=name) as out,
+            kafka.group(name, source, **options) as group,
+        ):
+
+            async def work(txn, batch) -> None:
+                nonlocal copied
+                for value in batch.values():
+                    await txn.post(target, value)
+                if next(failures, False):
+                    raise TransactionAborted("a test's failure")
+                copied += len(batch)
+
+            await out.process(group, work)
+
+    async def body() -> None:
+        async with connect(kafka39.bootstrap_servers) as kafka:
+            async with kafka.producer() as out:
+                for number, value in enumerate(sent):
+                    await out.post(source, value, partition=number % 3)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(copy, kafka)
+                await eventually(lambda: copied >= 150)
+                nursery.cancel_scope.cancel()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(copy, kafka)
+                while len(await seen(kafka, target)) < 300:
+                    pass
+                nursery.cancel_scope.cancel()
+            assert sorted(await seen(kafka, target)) == sorted(sent)
+
+    run(body)
