@@ -19,7 +19,8 @@ from ottla.client.codecs import Topic
 from ottla.client.context import ClientContext
 from ottla.client.coordinator_link import GROUP, CoordinatorLink
 from ottla.client.errors import BrokerUnreachable, ClientError, ClosedClient, CommitFailed
-from ottla.client.fetcher import Fetched, Fetcher, FetchSettings
+from ottla.client.fetch_settings import FetchSettings
+from ottla.client.fetcher import Fetched, Fetcher
 from ottla.client.group_partitions import OwnedPartition, Partition
 from ottla.client.interceptors import notify
 from ottla.client.membership import Membership, MemberState, Reaction
