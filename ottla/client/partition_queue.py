@@ -6,7 +6,8 @@ Rules of this file (KIP-98, KIP-360):
   waits for its answer.
 - A batch gets its sequence number when it is first drained and keeps it, so that the broker recognises a retry.
 - Where a batch fails after it got a number, those behind it would stand behind a gap:
-  - surely not written: when nothing is in flight any more, what is left is numbered anew from the failed one's number;
+  - surely not written: when nothing is on the wire any more, what is behind it is numbered anew from its number, and
+    what is before it keeps its own;
   - in doubt: the producer's epoch is raised, and what is left is numbered from 0. A batch that is in doubt then
     itself fails, marked `maybe_written`: sending it under a new epoch could write it twice.
 - After a raised epoch a partition takes it over once nothing under the old one is unanswered.
@@ -51,7 +52,7 @@ class PartitionQueue:
     """
 
     __slots__ = (
-        "_failed_number",
+        "_before_failed",
         "_idempotent",
         "_renumber_from",
         "blocked",
@@ -76,7 +77,7 @@ class PartitionQueue:
         self.next_sequence = 0
         self.renumbering = Renumbering.NONE
         self._renumber_from = 0
-        self._failed_number = 0
+        self._before_failed: set[ProducerBatch] = set()
         self._idempotent = idempotent
 
     def __repr__(self) -> str:
@@ -147,12 +148,15 @@ class PartitionQueue:
         if self.renumbering is Renumbering.NEW_EPOCH:
             doubtful = [batch for batch in self.waiting if batch.in_doubt]
             self.identity = None
-        elif self.renumbering is Renumbering.FROM_FAILED:
+        kept: set[ProducerBatch] = set()
+        if self.renumbering is Renumbering.FROM_FAILED:
             self.next_sequence = self._renumber_from
+            kept = self._before_failed
         self.renumbering = Renumbering.NONE
-        self.in_flight.clear()
+        self.in_flight = [batch for batch in self.in_flight if batch in kept]
         for batch in self.waiting:
-            batch.forget_sequence()
+            if batch not in kept:
+                batch.forget_sequence()
         for batch in doubtful:
             self.waiting.remove(batch)
         return doubtful
@@ -160,7 +164,9 @@ class PartitionQueue:
     @property
     def needs_new_epoch(self) -> bool:
         """Whether the producer's epoch must be raised before the next batch leaves."""
-        if self.renumbering is Renumbering.FROM_FAILED and any(batch.in_doubt for batch in self.waiting):
+        if self.renumbering is Renumbering.FROM_FAILED and any(
+            batch.in_doubt and batch not in self._before_failed for batch in self.waiting
+        ):
             self.renumbering = Renumbering.NEW_EPOCH
         return self.renumbering is Renumbering.NEW_EPOCH
 
@@ -203,12 +209,14 @@ class PartitionQueue:
 
     def succeeded(self, batch: ProducerBatch) -> None:
         """Note that a batch is in the log."""
-        if batch in self.in_flight:
-            self.in_flight.remove(batch)
-        if self.renumbering is Renumbering.FROM_FAILED:
+        if batch not in self.in_flight:
+            return
+        index = self.in_flight.index(batch)
+        del self.in_flight[index]
+        if self.renumbering is Renumbering.FROM_FAILED and batch not in self._before_failed:
             # The broker went on past the gap: its next number is the one behind this batch.
             self._renumber_from = increment_sequence(batch.last_sequence, 1)
-            self._failed_number = batch.number
+            self._before_failed = set(self.in_flight[:index])
 
     def failed(self, batch: ProducerBatch) -> None:
         """Note that a batch has failed for good; `in_doubt` says whether it may be in the log."""
@@ -216,15 +224,16 @@ class PartitionQueue:
             self.waiting.remove(batch)
         if batch not in self.in_flight:
             return
-        self.in_flight.remove(batch)
+        index = self.in_flight.index(batch)
+        del self.in_flight[index]
         if batch.in_doubt:
             self.renumbering = Renumbering.NEW_EPOCH
         elif self.renumbering is Renumbering.NONE or (
-            self.renumbering is Renumbering.FROM_FAILED and batch.number < self._failed_number
+            self.renumbering is Renumbering.FROM_FAILED and batch in self._before_failed
         ):
             self.renumbering = Renumbering.FROM_FAILED
             self._renumber_from = batch.base_sequence
-            self._failed_number = batch.number
+            self._before_failed = set(self.in_flight[:index])
 
     def raise_epoch(self) -> None:
         """Number what is left from 0 under a raised epoch: the broker does not know our numbers any more."""
