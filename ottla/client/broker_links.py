@@ -1,7 +1,7 @@
 """The connections of one client: dialled when needed, shared by its producers, readers and groups.
 
-A broker has one connection for data and, for each group or transaction, one of its own for what must not stand
-behind a fetch that waits (heartbeats, joins, commits): a *purpose*. Dialling runs in a task of the client, so
+A broker has one connection for data, one for fetches, which wait there, and one for each group or transaction, whose
+joins wait: a *purpose*. Dialling runs in a task of the client, so
 that a caller who is cancelled takes no connection away from another.
 """
 
@@ -22,6 +22,8 @@ from wire.schema import Request
 from wire.types import NO_BROKER, BrokerId
 
 DATA: Final = "data"
+FETCH: Final = "fetch"
+"""Apart from what is sent: a broker answers in order, and a fetch that waits would hold up all behind it."""
 _FIRST_BOOTSTRAP_ID: Final = -2
 """Bootstrap addresses count downwards from here, since no broker has these ids."""
 

@@ -15,6 +15,7 @@ import trio
 
 from ottla.client.batch_decoding import AbortedTransaction, PartitionRecords, read_partition_records
 from ottla.client.broker_link import BrokerLink
+from ottla.client.broker_links import FETCH
 from ottla.client.context import ClientContext
 from ottla.client.errors import BrokerUnreachable, ClientError, CorruptData, OffsetLost, error_for
 from ottla.client.fetch_requests import fetch_request, take_leader_hint
@@ -263,7 +264,7 @@ class Fetcher:
                 continue
             numbers = {partition: self.partitions[partition].position.number for partition in wanted}
             try:
-                link = await self._context.links.get(broker_id)
+                link = await self._context.links.get(broker_id, FETCH)
                 answer = await self._ask(link, session, wanted, is_partial)
             except BrokerUnreachable as error:
                 _log.info("broker %d: %s", broker_id, error)
