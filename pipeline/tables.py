@@ -6,7 +6,8 @@ batches that were never finished: `committed_files` is for those.
 """
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
@@ -78,7 +79,7 @@ def committed_files(files: JobFiles, table: str) -> list[str]:
     """Return the files that a Parquet table written by the file sink consists of, as Spark would read them.
 
     Raises:
-        JobError: the sink's log is damaged.
+        JobError: the sink's log is damaged, or names files of the place that the table was moved from.
     """
     numbers = {name for name in files.names(f"{table}/{SINK_LOG}") if not name.startswith(".")}
     compacted = [int(n.removesuffix(".compact")) for n in numbers if n.endswith(".compact")]
@@ -89,7 +90,30 @@ def committed_files(files: JobFiles, table: str) -> list[str]:
     for name in names:
         for entry in sink_entries(files, f"{table}/{SINK_LOG}/{name}"):
             found[str(entry["path"])] = None
+    _require_not_moved(files, table, found)
     return list(found)
+
+
+def _require_not_moved(files: JobFiles, table: str, paths: Collection[str]) -> None:
+    """Refuse a table whose log names files elsewhere that are gone: the log has whole paths.
+
+    Raises:
+        JobError: saying where the table was.
+    """
+    here = local_path(files.qualified(table)).rstrip("/") + "/"
+    elsewhere = next((path for path in paths if not _plain(path).startswith(_plain(here))), None)
+    # By another name of the same folder, such as a link, they are still there.
+    if elsewhere is not None and not files.exists(local_path(elsewhere)):
+        raise JobError(
+            f"the table at {table} was moved: its log names {local_path(elsewhere)}. "
+            "A Parquet table of a stream cannot be moved or trimmed; move it back, or copy its rows into a new table. "
+            "Delta tables (--table-format delta) can"
+        )
+
+
+def _plain(path: str) -> str:
+    """Return a path for comparison: Hadoop writes a local one as file:/a and as file:///a."""
+    return re.sub(r"^file:/+", "/", unquote(path))
 
 
 def sink_entries(files: JobFiles, path: str) -> list[dict[str, object]]:
