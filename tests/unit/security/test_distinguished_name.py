@@ -1,4 +1,4 @@
-"""Subjects as Java's X500Principal.getName writes them; the expected texts were taken from Java 17."""
+"""Subjects by RFC 2253, in the form that X500Principal.getName of Java gives them."""
 
 import pytest
 from cryptography import x509
