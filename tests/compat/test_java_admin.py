@@ -77,6 +77,12 @@ ANSWERS = {
     "group unknown": "Dead",
     "delete": DONE,
     "delete id": DONE,
+    "describe scram": "{}",
+    "describe quotas": "{}",
+    "alter quotas": "null",
+    "list transactions": "[]",
+    "abort transaction": "null",
+    "transactions": "begun",
 }
 
 FAILURES = {
@@ -92,7 +98,7 @@ FAILURES = {
     "topic config wrong": "InvalidConfigurationException: retention.ms=long: expected a number",
     "topic config unknown": "InvalidConfigurationException: no.such=1",
     "topic config nowhere": "UnknownTopicOrPartitionException: the topic {made}x does not exist",
-    "broker config read-only": "InvalidConfigurationException: broker.rack=r: expected no change at run time",
+    "broker config read-only": "InvalidRequestException: broker.rack=r: expected no change at run time",
     "broker config host": "InvalidConfigurationException: max.connections.per.ip.overrides=nobody.invalid:5: ",
     "logger wrong": "InvalidConfigurationException: a level is one of TRACE",
     "delete records past the end": "OffsetOutOfRangeException: ",
@@ -104,28 +110,21 @@ FAILURES = {
     "group delete again": "GroupIdNotFoundException: ",
     "delete unknown": "UnknownTopicOrPartitionException: ",
     "delete unknown id": "UnknownTopicIdException: ",
+    "describe acls": "SecurityDisabledException: ",
+    "create acls": "SecurityDisabledException: ",
+    "delete acls": "SecurityDisabledException: ",
+    "alter scram": "ResourceNotFoundException: ",
+    "create token": "UnsupportedByAuthenticationException: Delegation Token requests are not allowed on PLAINTEXT",
+    "describe token": "UnsupportedByAuthenticationException: Delegation Token requests are not allowed on PLAINTEXT",
+    "describe transactions": "TransactionalIdNotFoundException: ",
 }
 
 REFUSED = {
-    "describe acls": "DESCRIBE_ACLS",
-    "create acls": "CREATE_ACLS",
-    "delete acls": "DELETE_ACLS",
-    "describe scram": "DESCRIBE_USER_SCRAM_CREDENTIALS",
-    "alter scram": "ALTER_USER_SCRAM_CREDENTIALS",
-    "create token": "CREATE_DELEGATION_TOKEN",
-    "describe token": "DESCRIBE_DELEGATION_TOKEN",
-    "describe quotas": "DESCRIBE_CLIENT_QUOTAS",
-    "alter quotas": "ALTER_CLIENT_QUOTAS",
-    "list transactions": "LIST_TRANSACTIONS",
-    "abort transaction": "WRITE_TXN_MARKERS",
     "quorum": "DESCRIBE_QUORUM",
     "unregister": "UNREGISTER_BROKER",
     "client metrics": "LIST_CLIENT_METRICS_RESOURCES",
 }
 """What is not served, and the API that the client misses: it knows before it asks."""
-
-
-OTHERWISE = ("describe transactions", "transactions", "alter directories")
 
 
 @pytest.fixture(scope="module")
@@ -165,16 +164,12 @@ def test_what_is_not_served_is_refused_by_name(calls, call: str) -> None:
     )
 
 
-@pytest.mark.parametrize("call", ["describe transactions", "transactions"])
-def test_transactions_are_refused_for_good(calls, call: str) -> None:
-    assert calls[f"refused {call}"].startswith("!TransactionalIdAuthorizationException: ")
-
-
 def test_a_directory_that_is_none_takes_no_replica(calls) -> None:
-    refusals = ("!UnsupportedVersionException: ", "!LogDirNotFoundException: ")
-    assert calls["refused alter directories"].startswith(refusals)
+    assert calls["alter directories"].startswith(
+        ("!UnsupportedVersionException: ", "!LogDirNotFoundException: ")
+    )
 
 
 def test_every_call_has_its_row(calls) -> None:
-    refused = {f"refused {call}" for call in (*REFUSED, *OTHERWISE)}
-    assert set(calls) == {*ANSWERS, *FAILURES, *refused}
+    refused = {f"refused {call}" for call in REFUSED}
+    assert set(calls) == {*ANSWERS, *FAILURES, *refused, "alter directories"}

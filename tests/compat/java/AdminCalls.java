@@ -250,22 +250,22 @@ public final class AdminCalls {
             new AccessControlEntry("User:x", "*", AclOperation.READ, AclPermissionType.ALLOW));
         ClientQuotaEntity user = new ClientQuotaEntity(Map.of(ClientQuotaEntity.USER, "x"));
         TopicPartition zero = new TopicPartition(made, 0);
-        show("refused describe acls", () -> admin.describeAcls(AclBindingFilter.ANY).values().get());
-        show("refused create acls", () -> admin.createAcls(List.of(acl)).all().get());
-        show("refused delete acls", () -> admin.deleteAcls(List.of(acl.toFilter())).all().get());
-        show("refused describe scram", () -> admin.describeUserScramCredentials().all().get());
-        show("refused alter scram", () -> admin.alterUserScramCredentials(List.of(
+        show("describe acls", () -> admin.describeAcls(AclBindingFilter.ANY).values().get());
+        show("create acls", () -> admin.createAcls(List.of(acl)).all().get());
+        show("delete acls", () -> admin.deleteAcls(List.of(acl.toFilter())).all().get());
+        show("describe scram", () -> admin.describeUserScramCredentials().all().get());
+        show("alter scram", () -> admin.alterUserScramCredentials(List.of(
             new UserScramCredentialDeletion("x", ScramMechanism.SCRAM_SHA_256))).all().get());
-        show("refused create token", () -> admin.createDelegationToken().delegationToken().get());
-        show("refused describe token", () -> admin.describeDelegationToken().delegationTokens().get());
-        show("refused describe quotas", () -> admin.describeClientQuotas(ClientQuotaFilter.all()).entities().get());
-        show("refused alter quotas", () -> admin.alterClientQuotas(List.of(new ClientQuotaAlteration(
+        show("create token", () -> admin.createDelegationToken().delegationToken().get());
+        show("describe token", () -> admin.describeDelegationToken().delegationTokens().get());
+        show("describe quotas", () -> admin.describeClientQuotas(ClientQuotaFilter.all()).entities().get());
+        show("alter quotas", () -> admin.alterClientQuotas(List.of(new ClientQuotaAlteration(
             user, List.of(new ClientQuotaAlteration.Op("producer_byte_rate", 1.0))))).all().get());
-        show("refused list transactions", () -> admin.listTransactions().all().get());
-        show("refused describe transactions", () -> admin.describeTransactions(List.of("x")).all().get());
-        show("refused abort transaction", () -> admin.abortTransaction(
+        show("list transactions", () -> admin.listTransactions().all().get());
+        show("describe transactions", () -> admin.describeTransactions(List.of("x")).all().get());
+        show("abort transaction", () -> admin.abortTransaction(
             new AbortTransactionSpec(zero, 1, (short) 1, 1)).all().get());
-        show("refused alter directories", () -> admin.alterReplicaLogDirs(
+        show("alter directories", () -> admin.alterReplicaLogDirs(
             Map.of(new TopicPartitionReplica(made, 0, 1), "/elsewhere")).all().get());
         show("refused quorum", () -> admin.describeMetadataQuorum().quorumInfo().get());
         show("refused unregister", () -> admin.unregisterBroker(1).all().get());
@@ -276,7 +276,7 @@ public final class AdminCalls {
         transactional.put("max.block.ms", "20000");
         try (KafkaProducer<String, String> producer =
                 new KafkaProducer<>(transactional, new StringSerializer(), new StringSerializer())) {
-            show("refused transactions", () -> {
+            show("transactions", () -> {
                 producer.initTransactions();
                 return "begun";
             });
