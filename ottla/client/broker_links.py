@@ -33,9 +33,10 @@ Dialer = Callable[[Address, float], Awaitable[Link]]
 class _Slot:
     """The connection to one broker for one purpose, or the attempts to make it."""
 
-    __slots__ = ("dial_at", "dialled", "error", "failures", "link")
+    __slots__ = ("dial_at", "dialled", "error", "failures", "link", "then")
 
     def __init__(self) -> None:
+        self.then: list[Callable[[], None]] = []
         self.link: BrokerLink | None = None
         self.dialled: trio.Event | None = None
         self.failures = 0
@@ -101,12 +102,16 @@ class BrokerLinks:
         Args:
             broker_id: Which one.
             purpose: For what.
-            then: Called when the attempt has ended, either way; not called where one is under way.
+            then: Called once when the attempt has ended, either way, whichever caller began it.
         """
         slot = self._slots.setdefault((broker_id, purpose), _Slot())
-        if slot.dialled is None and (slot.link is None or not slot.link.is_open):
+        if slot.dialled is None:
+            if slot.link is not None and slot.link.is_open:
+                return
             slot.dialled = trio.Event()
-            self._nursery.start_soon(self._connect, slot, broker_id, then)
+            self._nursery.start_soon(self._connect, slot, broker_id)
+        if then is not None and then not in slot.then:
+            slot.then.append(then)
 
     async def get(self, broker_id: BrokerId, purpose: str = DATA) -> BrokerLink:
         """Return the connection to a broker, made where there is none.
@@ -172,7 +177,7 @@ class BrokerLinks:
             address = None if broker is None else broker.address
         return address
 
-    async def _connect(self, slot: _Slot, broker_id: BrokerId, then: Callable[[], None] | None) -> None:
+    async def _connect(self, slot: _Slot, broker_id: BrokerId) -> None:
         try:
             await trio.sleep_until(slot.dial_at)
             address = self._address(broker_id)
@@ -190,7 +195,8 @@ class BrokerLinks:
             dialled, slot.dialled = slot.dialled, None
             if dialled is not None:
                 dialled.set()
-        if then is not None:
+        waiting, slot.then = slot.then, []
+        for then in waiting:
             then()
 
     async def _open(self, slot: _Slot, broker_id: BrokerId, address: Address) -> BrokerLink:

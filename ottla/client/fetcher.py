@@ -135,7 +135,8 @@ class Fetcher:
     async def wait_ready(self) -> None:
         """Wait until something can be taken by `take`."""
         while not self._ready and not self._nudged:
-            self._arrived = trio.Event()
+            if self._arrived.is_set():  # one that is not may have another task in it
+                self._arrived = trio.Event()
             await self._arrived.wait()
         self._nudged = False
 
@@ -157,6 +158,8 @@ class Fetcher:
                 continue
             if fetch.error is not None and not fetch.waiting:
                 error, fetch.error = fetch.error, None
+                # What failed is tried again, now that its error is known.
+                self.wake()
                 raise error
             fetched = fetch.waiting.popleft()
             fetch.held -= fetched.records.size
@@ -199,7 +202,10 @@ class Fetcher:
         now = trio.current_time()
         for fetch in self.partitions.values():
             broker_id = self._broker_of(fetch.position, now)
-            if broker_id is not None and broker_id not in self._changed:
+            if broker_id is None:
+                # No broker is asked that could say that the metadata are old: ask until there is a leader.
+                self._context.refresh.ask()
+            elif broker_id not in self._changed:
                 self._changed[broker_id] = trio.Event()
                 self._nursery.start_soon(self._fetch_from, broker_id)
         if any(fetch.position.state is PositionState.WAITING for fetch in self.partitions.values()):
@@ -223,7 +229,9 @@ class Fetcher:
             waiting = {
                 partition: fetch.position.start
                 for partition, fetch in self.partitions.items()
-                if fetch.position.state is PositionState.WAITING and fetch.position.start is not None
+                if fetch.position.state is PositionState.WAITING
+                and fetch.position.start is not None
+                and fetch.error is None
             }
             if not waiting:
                 self._settle = trio.Event()
@@ -239,9 +247,9 @@ class Fetcher:
                 found = {}
                 for partition in waiting:
                     fetch = self.partitions.get(partition)
-                    if fetch is not None:
-                        fetch.position.start = None
+                    if fetch is not None and fetch.position.number == numbers[partition]:
                         self._fail(fetch, error)
+                await trio.sleep(self._context.settings.retry_backoff_max)
             # The epoch that was found is that of the record at the offset, not of the one before it.
             for partition, (offset, _) in found.items():
                 fetch = self.partitions.get(partition)

@@ -136,7 +136,7 @@ class Group(Generic[K, V]):
         for name in self._topics:
             await self._context.refresh.topic(name, self._settings.topic_timeout)
             self._context.refresh.pin(name)
-        self._context.refresh.on_update.append(self._metadata_updated)
+        self._context.refresh.on_update.append(self.look_for_changes)
         self._is_open = True
         await self._context.nursery.start(self._run_tasks)
         return self
@@ -165,7 +165,7 @@ class Group(Generic[K, V]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._is_open = False
-        self._context.refresh.on_update.remove(self._metadata_updated)
+        self._context.refresh.on_update.remove(self.look_for_changes)
         deadline = trio.current_time() + self._context.settings.close_timeout
         try:
             with trio.CancelScope(deadline=deadline, shield=True):
@@ -279,7 +279,7 @@ class Group(Generic[K, V]):
         for owned in list(self._owned.values()):
             self._drop(owned)
 
-    def _metadata_updated(self) -> None:
+    def look_for_changes(self) -> None:
         """Join again where topics or partition counts have changed; racks are looked at when assigning."""
         member = self._member
         if member.state is not MemberState.STABLE:
@@ -301,6 +301,7 @@ class Group(Generic[K, V]):
             except ClientError as error:
                 self._failure = self._failure or error
                 self._wake_all()
+                self._look.set()  # behind the partition that failed others may be ready
             await self._look.wait()
 
     def _look_again(self) -> None:
@@ -389,8 +390,13 @@ class Group(Generic[K, V]):
                 if not self._has_ended:
                     self._failure = None  # of one partition, which is tried again
                 raise failure
+            await self._wait_assigned()
+
+    async def _wait_assigned(self) -> None:
+        """Wait until partitions were assigned, batches have come or something failed."""
+        if self._assigned.is_set():  # one that is not may have another task in it
             self._assigned = trio.Event()
-            await self._assigned.wait()
+        await self._assigned.wait()
 
     async def run(
         self, work: Callable[[Partition[K, V]], Awaitable[None]], *, limit: int | None = None
@@ -417,8 +423,7 @@ class Group(Generic[K, V]):
                 for owned in list(self._owned.values()):
                     begin(owned)
                 while self._failure is None:
-                    self._assigned = trio.Event()
-                    await self._assigned.wait()
+                    await self._wait_assigned()
                 raise self._failure
             finally:
                 self._on_acquired = None

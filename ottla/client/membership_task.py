@@ -59,6 +59,10 @@ class AssignmentOwner(Protocol):
         """Give up everything at once: other members may have it already."""
         ...
 
+    def look_for_changes(self) -> None:
+        """Join again where the metadata say something else than at the last join."""
+        ...
+
 
 class MembershipTask:
     """Keeps a member in its group.
@@ -130,6 +134,8 @@ class MembershipTask:
             while True:
                 self._rejoin = trio.Event()
                 await self._rebalance()
+                # Metadata that came meanwhile, such as those of a topic that was just created.
+                self._owner.look_for_changes()
                 await self._rejoin.wait()
                 if self._member.state is MemberState.STABLE:
                     self._member.move(MemberEvent.REBALANCE)

@@ -90,7 +90,8 @@ class Sender:
     async def wait_answered(self) -> None:
         """Wait until no batch is on the wire."""
         while self._accumulator.on_wire:
-            self._answer_came = trio.Event()
+            if self._answer_came.is_set():  # one that is not may have another task in it
+                self._answer_came = trio.Event()
             await self._answer_came.wait()
 
     async def run(self) -> None:

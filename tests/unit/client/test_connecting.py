@@ -265,3 +265,27 @@ def test_another_cluster_behind_the_addresses_ends_the_client() -> None:
         pytest.RaisesExc(ClientError, match="the cluster second now; the client began with first")
     ):
         trio.run(played, {ApiKey.METADATA: metadata}, body)
+
+
+def test_everyone_who_waits_for_a_connection_is_called_whoever_dialled_it() -> None:
+    called: list[str] = []
+
+    async def body(kafka: Kafka, broker: PlayedBroker) -> None:
+        links = kafka.context.links
+        all_called = trio.Event()
+
+        def last() -> None:
+            called.append("last")
+            all_called.set()
+
+        # As a reader's lookup dials the leader that a producer is about to send to.
+        links.dial_soon(BrokerId(1))
+        links.dial_soon(BrokerId(1), then=partial(called.append, "first"))
+        links.dial_soon(BrokerId(1), then=last)
+        links.dial_soon(BrokerId(1), then=last)
+        with trio.fail_after(5):
+            await all_called.wait()
+        assert called == ["first", "last"]
+        assert links.ready(BrokerId(1)) is not None
+
+    trio.run(played, {}, body)
