@@ -82,6 +82,7 @@ class Accumulator:
         wants_metadata: An answer says that the leaders have changed.
         fatal: Why nothing can be sent any more.
         on_failed: Called with each batch that fails.
+        on_finished: Called with each batch that has its outcome; not with one that was split, whose pieces follow.
         on_doubt: Called where a transaction must not be committed any more, with the reason.
     """
 
@@ -91,6 +92,7 @@ class Accumulator:
         self.wants_metadata = False
         self.fatal: ClientError | None = None
         self.on_failed: Callable[[ProducerBatch], None] = _ignore
+        self.on_finished: Callable[[ProducerBatch], None] = _ignore
         self.on_doubt: Callable[[ClientError], None] = _ignore
         self.queues: dict[TopicPartition, PartitionQueue] = {}
         self._settings = settings
@@ -405,6 +407,7 @@ class Accumulator:
         batch.finish(error, base_offset, append_time)
         taken, batch.taken = batch.taken, 0
         self._budget.release(taken)
+        self.on_finished(batch)
 
 
 def _ignore(_: object) -> None:

@@ -85,6 +85,8 @@ class Producer:
         self._yielded_ms = 0
         if not accumulator.is_transactional:
             accumulator.on_failed = self._note_failure
+        if on_acknowledged:
+            accumulator.on_finished = self._show_outcome
 
     async def __aenter__(self) -> Self:
         self._open()
@@ -521,8 +523,10 @@ class Producer:
     def _note_failure(self, batch: ProducerBatch) -> None:
         self._context.metrics.add("record-error-total", len(batch.values))
         self._failed.append(batch)
-        if self._on_acknowledged:
-            notify(self._on_acknowledged, [], batch.error)
+
+    def _show_outcome(self, batch: ProducerBatch) -> None:
+        places = [] if batch.error is not None else [batch.place(i) for i in range(len(batch.values))]
+        notify(self._on_acknowledged, places, batch.error)
 
     def _raise_failures(self) -> None:
         failed, self._failed = self._failed, []

@@ -8,13 +8,13 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewTopic
 
 ROOT = Path(__file__).parents[3]
-_BLOCK = re.compile(r"```python( transactions)?\n(.*?)```", re.DOTALL)
+_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
-def tour(bootstrap_servers: str, *, transactions: bool) -> str:
+def tour(bootstrap_servers: str) -> str:
     """Return the blocks of the tour as one program for a cluster."""
     text = (ROOT / "docs" / "client.md").read_text()
-    blocks = [block for needs, block in _BLOCK.findall(text) if transactions or not needs]
+    blocks = _BLOCK.findall(text)
     assert len(blocks) >= 6
     return "\n".join(blocks).replace("127.0.0.1:9092", bootstrap_servers)
 
@@ -24,7 +24,7 @@ def test_the_tour_runs(brokers, tmp_path: Path) -> None:
     for future in admin.create_topics([NewTopic(name, 3, 1) for name in ("orders", "bills")]).values():
         future.result(30)
     program = tmp_path / "tour.py"
-    program.write_text(tour(brokers.bootstrap_servers, transactions=brokers.kind == "apache"))
+    program.write_text(tour(brokers.bootstrap_servers))
     done = subprocess.run(
         [sys.executable, str(program)], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False
     )
@@ -35,7 +35,7 @@ def test_the_tour_runs(brokers, tmp_path: Path) -> None:
 
 def test_the_tour_passes_the_type_checker(tmp_path: Path) -> None:
     program = tmp_path / "tour.py"
-    program.write_text(tour("127.0.0.1:9092", transactions=True))
+    program.write_text(tour("127.0.0.1:9092"))
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--config-file", "", str(program)],
         cwd=ROOT,

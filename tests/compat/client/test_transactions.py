@@ -1,4 +1,4 @@
-"""Transactions of the client, against Apache Kafka 3.9.1."""
+"""Transactions of the client, against brokers of both kinds."""
 
 import uuid
 
@@ -14,14 +14,7 @@ from ottla.client import (
     TransactionAborted,
     connect,
 )
-from tests.compat.client.conftest import Brokers
 from tests.compat.client.eventually import eventually
-
-
-@pytest.fixture
-def kafka39(apache_kafka) -> Brokers:
-    """Brokers that serve transactions."""
-    return Brokers("apache", apache_kafka.bootstrap_servers, 1)
 
 
 async def seen(kafka, topic: str) -> list[bytes]:
@@ -38,11 +31,11 @@ async def wait_seen(kafka, topic: str, expected: list[bytes]) -> None:
         assert found == expected[: len(found)]
 
 
-def test_committed_records_are_seen_and_aborted_ones_are_not(kafka39, run) -> None:
-    topic = kafka39.topic(1)
+def test_committed_records_are_seen_and_aborted_ones_are_not(brokers, run) -> None:
+    topic = brokers.topic(1)
 
     async def body() -> None:
-        async with connect(kafka39.bootstrap_servers) as kafka:
+        async with connect(brokers.bootstrap_servers) as kafka:
             async with kafka.producer(transactional_id=topic) as out:
                 for number in range(6):
                     try:
@@ -69,11 +62,11 @@ def test_committed_records_are_seen_and_aborted_ones_are_not(kafka39, run) -> No
     run(body)
 
 
-def test_a_failed_record_aborts_the_whole(kafka39, run) -> None:
-    topic = kafka39.topic(1, max_message_bytes="1000")
+def test_a_failed_record_aborts_the_whole(brokers, run) -> None:
+    topic = brokers.topic(1, max_message_bytes="1000")
 
     async def body() -> None:
-        async with connect(kafka39.bootstrap_servers) as kafka:
+        async with connect(brokers.bootstrap_servers) as kafka:
             async with kafka.producer(transactional_id=topic) as out:
 
                 async def fail() -> None:
@@ -91,11 +84,11 @@ def test_a_failed_record_aborts_the_whole(kafka39, run) -> None:
     run(body)
 
 
-def test_a_zombie_is_fenced(kafka39, run) -> None:
-    topic = kafka39.topic(1)
+def test_a_zombie_is_fenced(brokers, run) -> None:
+    topic = brokers.topic(1)
 
     async def body() -> None:
-        async with connect(kafka39.bootstrap_servers) as kafka:
+        async with connect(brokers.bootstrap_servers) as kafka:
             async with kafka.producer(transactional_id=topic) as older:
                 async with older.transaction() as txn:
                     await txn.post(topic, b"first")
@@ -113,8 +106,8 @@ def test_a_zombie_is_fenced(kafka39, run) -> None:
     run(body)
 
 
-def test_a_copy_is_exactly_once(kafka39, run) -> None:
-    source, target = kafka39.topic(3), kafka39.topic(2)
+def test_a_copy_is_exactly_once(brokers, run) -> None:
+    source, target = brokers.topic(3), brokers.topic(2)
     name = f"copy-{uuid.uuid4().hex[:8]}"
     sent = [b"%d" % number for number in range(300)]
     failures = iter([True, False, True, False, False, True])
@@ -144,7 +137,7 @@ def test_a_copy_is_exactly_once(kafka39, run) -> None:
             await out.process(group, work)
 
     async def body() -> None:
-        async with connect(kafka39.bootstrap_servers) as kafka:
+        async with connect(brokers.bootstrap_servers) as kafka:
             async with kafka.producer() as out:
                 for number, value in enumerate(sent):
                     await out.post(source, value, partition=number % 3)
