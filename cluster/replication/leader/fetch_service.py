@@ -103,6 +103,7 @@ class Fetches:
         session.last_fetch = now
         session.isolation = params.isolation
         answers, size, urgent = self._read(session, params, now, is_fetch=True)
+        late = _moved_meanwhile(session, answers)
         if urgent or size >= params.min_bytes or params.max_wait_ms <= 0 or not session.items:
             self._answer(session, params, answers, on_done)
             return
@@ -113,8 +114,10 @@ class Fetches:
                 parked.found(item, len(data.records))
             self._rest(item, data)
             if session.parked is not parked:
-                break
-        else:
+                return
+        for item in late:
+            self._woken(session, item)
+        if session.parked is parked:
             self._timer.add(parked, params.max_wait_ms)
             if params.is_follower:
                 self._parked_followers.setdefault(params.replica_id, {})[session] = None
@@ -374,3 +377,17 @@ class Fetches:
             aborted_transactions=aborted,
             records=records,
         )
+
+
+def _moved_meanwhile(
+    session: FetchSession, answers: list[tuple[FetchItem, PartitionData]]
+) -> list[FetchItem]:
+    """Return the items that were clean before a read, and have moved during it.
+
+    A follower's fetch raises high watermarks, and what completes then may append elsewhere at once: a transaction's
+    markers, or the record that all are written. No fetch was parked at that moment, to be woken.
+    """
+    if len(session.dirty) == len(answers):
+        return []
+    read = {item for item, _ in answers}
+    return [item for item in session.dirty if item not in read]

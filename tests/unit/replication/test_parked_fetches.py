@@ -206,3 +206,15 @@ def test_a_consumer_reads_up_to_the_high_watermark(leader):
     assert data.records.size == leader.partition.log.offset_metadata(2).position
     # Between the high watermark and the end there is nothing for it, and nothing wrong either.
     assert partitions_of(leader.fetch(3, max_wait_ms=0))[0].error_code == Error.NONE
+
+
+def test_what_a_fetch_completes_may_append_to_partitions_that_it_does_not_name(leader):
+    opened = leader.call_fetch(fetch_request({0: 0, 1: 0}, 2, epoch=0, max_wait_ms=0))
+    session = opened.responses[0].session_id
+    leader.replicas.append(
+        [(P0, batch())], -1, 5_000, lambda _: leader.replicas.append([(P1, batch())], 1, 0, lambda _: None)
+    )
+    leader.call_fetch(fetch_request({}, 2, session=session, epoch=1))
+    call = leader.call_fetch(fetch_request({0: 1}, 2, session=session, epoch=2))
+    assert len(partitions_of(call)[1].records)
+    assert not leader.timer.entries
