@@ -333,11 +333,11 @@ class SimulatedListeners:
                 self._pool,
             )
             self._open.join(connection)
-        security = self._security.get(endpoint.listener_name)
-        if security is not None:
-            frame_size_max, now = self._limits.frame_size_max, trio.current_time()
-            security.guard(connection, self._dispatch, frame_size_max, self.counters, now)
-            self._open.await_authentication(connection)
+            security = self._security.get(endpoint.listener_name)
+            if security is not None:
+                frame_size_max, now = self._limits.frame_size_max, trio.current_time()
+                security.guard(connection, self._dispatch, frame_size_max, self.counters, now)
+                self._open.await_authentication(connection)
             nursery.start_soon(connection.run, name=f"connection of {connection.peer}")
 
 
