@@ -6,7 +6,7 @@ consumers by the size of its answer before it is sent; every request is charged 
 this broker's one thread. Requests among brokers are exempt.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from timing.timing_wheel import TimerEntry
 from wire.apis import ApiKey
@@ -14,12 +14,13 @@ from wire.apis import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cluster.handlers.call import ApiCall
-    from cluster.network.response_slot import AskingConnection
+    from cluster.network.response_slot import AskingConnection, ResponseSlot
     from cluster.replication.leader.fetch_session import FetchItem
+    from cluster.security.principal import KafkaPrincipal
     from cluster.security.quotas.client_quotas import ClientQuotas
     from timing.clock import Clock
     from timing.timing_wheel import Timer
+    from wire.frames import RequestHeader
     from wire.messages.fetch import PartitionData
 
 EXEMPT: Final = frozenset(
@@ -37,6 +38,22 @@ _PER_CENT: Final = 100
 _FRAME_OVERHEAD: Final = 32
 _PARTITION_OVERHEAD: Final = 64
 """About what a partition of a Fetch answer takes beside its records."""
+
+
+class ChargedCall(Protocol):
+    """What the quotas read of a request, and note on it; `ApiCall` says what each attribute means."""
+
+    header: "RequestHeader"
+    slot: "ResponseSlot"
+    throttle_ms: int
+    came_s: float | None
+    handling_s: float | None
+    is_exempt: bool
+
+    @property
+    def principal(self) -> "KafkaPrincipal":
+        """The identity that sent the request."""
+        ...
 
 
 class _Unmute(TimerEntry):
@@ -69,7 +86,7 @@ class Throttling:
         self._clock = clock
         self._timer = timer
 
-    def begin(self, call: "ApiCall", size: int) -> None:
+    def begin(self, call: "ChargedCall", size: int) -> None:
         """Note when a request came, and charge a Produce.
 
         Args:
@@ -85,12 +102,12 @@ class Throttling:
                 ),
             )
 
-    def begun(self, call: "ApiCall") -> None:
+    def begun(self, call: "ChargedCall") -> None:
         """Note that a handler has returned: what it does later is not the client's time any more."""
         if call.came_s is not None:
             call.handling_s = self._clock.monotonic() - call.came_s
 
-    def charge(self, call: "ApiCall") -> int:
+    def charge(self, call: "ChargedCall") -> int:
         """Charge the time that a request took, and return for how many milliseconds its client is held back."""
         if call.came_s is None or call.is_exempt:
             return call.throttle_ms
@@ -102,7 +119,7 @@ class Throttling:
         self._hold(call, throttle_ms)
         return call.throttle_ms
 
-    def admit_fetch(self, call: "ApiCall", answers: "Sequence[tuple[FetchItem, PartitionData]]") -> bool:
+    def admit_fetch(self, call: "ChargedCall", answers: "Sequence[tuple[FetchItem, PartitionData]]") -> bool:
         """Charge a consumer's Fetch its answer; False if the client is held back: then it gets an empty one."""
         size = _FRAME_OVERHEAD + sum(
             _PARTITION_OVERHEAD + (len(data.records) if data.records is not None else 0)
@@ -118,25 +135,25 @@ class Throttling:
         self.quotas.fetch.take_back(user, client_id, size, now_ms)
         return False
 
-    def fetch_burst(self, call: "ApiCall") -> float:
+    def fetch_burst(self, call: "ChargedCall") -> float:
         """Return the most bytes that an answer to this consumer may hold at once."""
         return self.quotas.fetch.burst(call.principal.name, call.header.client_id or "")
 
-    def mutation_exceeded_ms(self, call: "ApiCall") -> int:
+    def mutation_exceeded_ms(self, call: "ChargedCall") -> int:
         """Return for how long this client may make and remove no partitions; 0 while it may."""
         return self.quotas.mutation.exceeded_ms(
             call.principal.name, call.header.client_id or "", self._now_ms()
         )
 
-    def record_mutations(self, call: "ApiCall", count: int) -> None:
+    def record_mutations(self, call: "ChargedCall", count: int) -> None:
         """Charge partitions that are made or removed; a negative count gives some back."""
         self.quotas.mutation.record(call.principal.name, call.header.client_id or "", count, self._now_ms())
 
-    def hold_for_mutations(self, call: "ApiCall") -> None:
+    def hold_for_mutations(self, call: "ChargedCall") -> None:
         """Hold a client back that owes partitions."""
         self._hold(call, self.quotas.mutation.note(self.mutation_exceeded_ms(call)))
 
-    def _hold(self, call: "ApiCall", throttle_ms: int) -> None:
+    def _hold(self, call: "ChargedCall", throttle_ms: int) -> None:
         """Have the client of a request held back for the longest of the times that its quotas ask for."""
         if throttle_ms <= call.throttle_ms:
             return

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import trio
 
@@ -10,9 +10,6 @@ from ottla.client.fetcher import Fetcher
 from ottla.client.progress import Progress
 from ottla.client.record_batch import Batch, Ownership
 from wire.types import TopicPartition
-
-if TYPE_CHECKING:
-    from ottla.client.group import Group
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -23,7 +20,7 @@ class OwnedPartition(Ownership):
 
     Attributes:
         place: Topic and partition.
-        group: Whose member has it.
+        group: The `Group` whose member has it; that module imports this one.
         progress: What is done.
         draining: Nothing more is handed out, since the partition must be released.
         lost: Another member may have it: what is done counts for nothing.
@@ -35,7 +32,7 @@ class OwnedPartition(Ownership):
     """
 
     def __init__(
-        self, place: TopicPartition, group: "Group[Any, Any]", changed: Callable[["OwnedPartition"], None]
+        self, place: TopicPartition, group: Any, changed: Callable[["OwnedPartition"], None]
     ) -> None:
         self.place = place
         self.group = group
