@@ -29,6 +29,8 @@ PARTITIONS = 3
 SESSION_MS = 3_000
 _SETTINGS = {
     "zookeeper.session.timeout.ms": str(SESSION_MS),
+    # A paused broker is to wake up as a zombie here: its guardian lets it live.
+    "ottla.hang.timeout.ms": "0",
     "replica.lag.time.max.ms": "2000",
     "min.insync.replicas": "2",
     "default.replication.factor": "3",
