@@ -161,7 +161,11 @@ CASES = {
         2,
         ["advertised.listeners", "an address that others can connect to", "0.0.0.0:9092"],
     ),
-    "a listener not served": (setting("listeners", "SSL://127.0.0.1:9093"), 2, ["listeners=SSL://", "SSL"]),
+    "no listener for brokers": (
+        setting("listeners", "SSL://127.0.0.1:9093"),
+        2,
+        ["security.inter.broker.protocol=PLAINTEXT", "an advertised listener: SSL"],
+    ),
     "no ZooKeeper": (no_zookeeper, 3, ["ZooKeeper", "127.0.0.1:1"]),
     "no ZooKeeper below a chroot": (
         no_zookeeper_below_a_chroot,
