@@ -4,7 +4,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from cluster.handlers.failures import EXPECTED_FAILURES, failure_of
-from cluster.handlers.token_requests import NEVER, tokens_of
+from cluster.handlers.token_requests import FIRST_WITH_REQUESTER, NEVER, tokens_of
 from cluster.security.acl import Operation, ResourceType
 from cluster.security.authorizer import audit_logger, quoted
 from cluster.security.principal import KafkaPrincipal
@@ -26,6 +26,7 @@ async def handle(call: "ApiCall") -> CreateDelegationTokenResponse:
     """Make a token, store it, and answer with its HMAC, which is its password."""
     request: CreateDelegationTokenRequest = call.request
     requester = call.principal
+    shown = requester if call.version >= FIRST_WITH_REQUESTER else KafkaPrincipal("", "")
     owner = requester
     if request.owner_principal_name:
         owner = KafkaPrincipal(request.owner_principal_type or "", request.owner_principal_name)
@@ -50,8 +51,8 @@ async def handle(call: "ApiCall") -> CreateDelegationTokenResponse:
             error_code=failure_of(failure).code,
             principal_type=owner.type,
             principal_name=owner.name,
-            token_requester_principal_type=requester.type,
-            token_requester_principal_name=requester.name,
+            token_requester_principal_type=shown.type,
+            token_requester_principal_name=shown.name,
             issue_timestamp_ms=NEVER,
             expiry_timestamp_ms=NEVER,
             max_timestamp_ms=NEVER,
@@ -65,8 +66,8 @@ async def handle(call: "ApiCall") -> CreateDelegationTokenResponse:
     return CreateDelegationTokenResponse(
         principal_type=owner.type,
         principal_name=owner.name,
-        token_requester_principal_type=requester.type,
-        token_requester_principal_name=requester.name,
+        token_requester_principal_type=shown.type,
+        token_requester_principal_name=shown.name,
         issue_timestamp_ms=token.issued_ms,
         expiry_timestamp_ms=token.expires_ms,
         max_timestamp_ms=token.max_ms,

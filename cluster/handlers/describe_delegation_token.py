@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from cluster.handlers.failures import EXPECTED_FAILURES, failure_of
-from cluster.handlers.token_requests import tokens_of
+from cluster.handlers.token_requests import FIRST_WITH_REQUESTER, tokens_of
 from cluster.security.acl import Operation, ResourceType
 from cluster.security.principal import KafkaPrincipal
 from wire.apis import ApiKey
@@ -40,7 +40,7 @@ async def handle(call: "ApiCall") -> DescribeDelegationTokenResponse:
         owners = [KafkaPrincipal(each.principal_type, each.principal_name) for each in request.owners]
     return DescribeDelegationTokenResponse(
         tokens=[
-            _described(token)
+            _described(token, call.version)
             for token in tokens
             if (owners is None or any(token.concerns(owner) for owner in owners)) and _may_see(call, token)
         ]
@@ -57,12 +57,13 @@ def _may_see(call: "ApiCall", token: "DelegationToken") -> bool:
     ) or call.may(Operation.DESCRIBE_TOKENS, ResourceType.USER, str(token.owner), quiet=True)
 
 
-def _described(token: "DelegationToken") -> DescribedDelegationToken:
+def _described(token: "DelegationToken", version: int) -> DescribedDelegationToken:
+    requester = token.requester if version >= FIRST_WITH_REQUESTER else KafkaPrincipal("", "")
     return DescribedDelegationToken(
         principal_type=token.owner.type,
         principal_name=token.owner.name,
-        token_requester_principal_type=token.requester.type,
-        token_requester_principal_name=token.requester.name,
+        token_requester_principal_type=requester.type,
+        token_requester_principal_name=requester.name,
         issue_timestamp=token.issued_ms,
         expiry_timestamp=token.expires_ms,
         max_timestamp=token.max_ms,

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
     from cluster.zookeeper.stored_tokens import StoredTokens
 
+FIRST_WITH_REQUESTER: Final = 3
+"""The first version of the answers that names who asked for a token (KIP-373)."""
 NEVER: Final = WallMs(-1)
 """The times of a token in an answer that refuses it."""
 

@@ -128,7 +128,7 @@ def test_an_id_that_lives_elsewhere(settings: dict[str, str], tmp_path: Path) ->
     [
         ({"num_partitions": "none"}, "num.partitions=none: expected a number of 1.."),
         ({"process_roles": "broker"}, "process.roles=broker: expected no value"),
-        ({"listeners": "SSL://127.0.0.1:9093"}, "expected PLAINTEXT, not SSL"),
+        ({"listeners": "SSL://127.0.0.1:9093"}, "security.inter.broker.protocol=PLAINTEXT"),
         ({"advertised_listeners": "PLAINTEXT://0.0.0.0:9092"}, "advertise a real host name"),
         ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "expected an address that others can connect to"),
     ],
