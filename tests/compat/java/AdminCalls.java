@@ -261,7 +261,8 @@ public final class AdminCalls {
         show("describe quotas", () -> admin.describeClientQuotas(ClientQuotaFilter.all()).entities().get());
         show("alter quotas", () -> admin.alterClientQuotas(List.of(new ClientQuotaAlteration(
             user, List.of(new ClientQuotaAlteration.Op("producer_byte_rate", 1.0))))).all().get());
-        show("list transactions", () -> admin.listTransactions().all().get());
+        show("list transactions", () -> admin.listTransactions(
+            new ListTransactionsOptions().filterProducerIds(List.of(Long.MAX_VALUE))).all().get());
         show("describe transactions", () -> admin.describeTransactions(List.of("x")).all().get());
         show("abort transaction", () -> admin.abortTransaction(
             new AbortTransactionSpec(zero, 1, (short) 1, 1)).all().get());

@@ -58,6 +58,7 @@ class Site:
         call = SimpleNamespace(
             broker=broker,
             request=request,
+            version=3,
             principal=principal,
             slot=SimpleNamespace(connection=connection),
             subject=principal,
