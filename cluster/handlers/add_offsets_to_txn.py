@@ -1,8 +1,9 @@
 """AddOffsetsToTxn 0 to 4: a group's partition of `__consumer_offsets` joins a transaction."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from cluster.coordinator.java_hash import partition_for
+from cluster.handlers.context import HasGroups, HasTransactions
 from cluster.handlers.transaction_errors import known_error
 from cluster.statemachines.transaction_requests import Producer
 from wire.apis import ApiKey
@@ -16,12 +17,16 @@ if TYPE_CHECKING:
     from cluster.handlers.registry import Registry
 
 
+class _Broker(HasGroups, HasTransactions, Protocol):
+    """The parts of a broker that this API reaches."""
+
+
 def register(registry: "Registry") -> None:
     """Serve AddOffsetsToTxn."""
     registry.add(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[_Broker]") -> None:
     """Have the partition added, and answer when that is written down."""
     request: AddOffsetsToTxnRequest = call.request
 

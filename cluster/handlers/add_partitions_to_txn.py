@@ -5,8 +5,9 @@ all or not at all: where one does not exist, or may not be written to, the other
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
+from cluster.handlers.context import HasMetadata, HasTransactions
 from cluster.handlers.transaction_errors import known_error
 from cluster.replication.leader.verified_appends import Question
 from cluster.statemachines.transaction_requests import Producer
@@ -32,12 +33,16 @@ _SEVERAL_SINCE: Final = 4
 _Outcome = Mapping[TopicPartition, Error]
 
 
+class _Broker(HasMetadata, HasTransactions, Protocol):
+    """The parts of a broker that this API reaches."""
+
+
 def register(registry: "Registry") -> None:
     """Serve AddPartitionsToTxn."""
     registry.add(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[_Broker]") -> None:
     """Have the partitions of each transaction added or verified, and answer when all is written down."""
     request: AddPartitionsToTxnRequest = call.request
     if call.version >= _SEVERAL_SINCE:
@@ -69,7 +74,7 @@ def begin(call: "ApiCall") -> None:
 
 
 def _handle(
-    call: "ApiCall", transaction: AddPartitionsToTxnTransaction, settle: Callable[[_Outcome], None]
+    call: "ApiCall[_Broker]", transaction: AddPartitionsToTxnTransaction, settle: Callable[[_Outcome], None]
 ) -> None:
     partitions = _partitions(transaction.topics)
     refused = {at: error for at in partitions if (error := _refusal(call, at)) is not Error.NONE}
@@ -87,7 +92,7 @@ def _handle(
         )
 
 
-def _refusal(call: "ApiCall", at: TopicPartition) -> Error:
+def _refusal(call: "ApiCall[_Broker]", at: TopicPartition) -> Error:
     """Say why a partition may not join, or `NONE`."""
     if call.version < _SEVERAL_SINCE and at.topic in INTERNAL_TOPICS:
         return Error.TOPIC_AUTHORIZATION_FAILED
@@ -101,7 +106,7 @@ def _partitions(topics: Sequence[AddPartitionsToTxnTopic]) -> list[TopicPartitio
 
 
 def _response(
-    call: "ApiCall",
+    call: "ApiCall[_Broker]",
     transactions: Sequence[AddPartitionsToTxnTransaction],
     outcomes: Sequence[_Outcome | None],
 ) -> AddPartitionsToTxnResponse:

@@ -10,6 +10,7 @@ from wire.apis import ApiKey
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasController
     from cluster.handlers.registry import Registry
     from wire.messages.allocate_producer_ids import AllocateProducerIdsResponse
 
@@ -19,6 +20,6 @@ def register(registry: "Registry") -> None:
     registry.add_async(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, handle)
 
 
-async def handle(call: "ApiCall") -> "AllocateProducerIdsResponse":
+async def handle(call: "ApiCall[HasController]") -> "AllocateProducerIdsResponse":
     """Hand the request to the controller, which answers with a block or an error."""
     return await call.broker.controller.allocate_producer_ids(call.request)

@@ -4,8 +4,9 @@ Each entity succeeds or fails by itself. The other settings of its configuration
 stay. Values that would divide by zero or mean nothing are refused, where Kafka stores them.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from cluster.handlers.context import HasConnectionLimits, HasStore
 from cluster.handlers.failures import EXPECTED_FAILURES, failure_of
 from cluster.handlers.quota_entities import IP, StoredEntity, quota_text, read_entity
 from cluster.network.address_limits import AddressLimitError
@@ -26,12 +27,16 @@ if TYPE_CHECKING:
     from cluster.handlers.registry import Registry
 
 
+class _Broker(HasConnectionLimits, HasStore, Protocol):
+    """The parts of a broker that this API reaches."""
+
+
 def register(registry: "Registry") -> None:
     """Serve AlterClientQuotas."""
     registry.add_async(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, handle)
 
 
-async def handle(call: "ApiCall") -> AlterClientQuotasResponse:
+async def handle(call: "ApiCall[_Broker]") -> AlterClientQuotasResponse:
     """Change each entity's quotas, and answer for each."""
     request: AlterClientQuotasRequest = call.request
     answers = []
@@ -46,7 +51,7 @@ async def handle(call: "ApiCall") -> AlterClientQuotasResponse:
     return AlterClientQuotasResponse(entries=answers)
 
 
-async def _alter(call: "ApiCall", entry: EntryData, *, validate_only: bool) -> None:
+async def _alter(call: "ApiCall[_Broker]", entry: EntryData, *, validate_only: bool) -> None:
     entity = read_entity(entry.entity)
     changes = _changes(entity, entry)
     if IP in entity.parts and entity.parts[IP] is not DEFAULT:
@@ -88,7 +93,7 @@ def _changes(entity: StoredEntity, entry: EntryData) -> dict[str, str | None]:
     return changes
 
 
-async def _require_address(call: "ApiCall", host: str) -> None:
+async def _require_address(call: "ApiCall[_Broker]", host: str) -> None:
     try:
         await call.broker.connection_limits.addresses(host)
     except AddressLimitError as error:

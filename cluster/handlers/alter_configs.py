@@ -7,7 +7,13 @@ takes it over while it runs.
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cluster.handlers.config_resources import change_entity, check_entries, entity_of, repeated_resources
+from cluster.handlers.config_resources import (
+    Altering,
+    change_entity,
+    check_entries,
+    entity_of,
+    repeated_resources,
+)
 from cluster.handlers.failures import EXPECTED_FAILURES, failure_of
 from wire.apis import ApiKey
 from wire.messages.alter_configs import (
@@ -26,7 +32,7 @@ def register(registry: "Registry") -> None:
     registry.add_async(ApiKey.ALTER_CONFIGS, 0, 2, handle)
 
 
-async def handle(call: "ApiCall") -> AlterConfigsResponse:
+async def handle(call: "ApiCall[Altering]") -> AlterConfigsResponse:
     """Replace each resource's configuration; a setting that is not named goes back to its default."""
     request: AlterConfigsRequest = call.request
     repeated = repeated_resources((r.resource_type, r.resource_name) for r in request.resources)

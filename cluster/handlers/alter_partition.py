@@ -9,6 +9,7 @@ from wire.apis import ApiKey
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasController
     from cluster.handlers.registry import Registry
     from wire.messages.alter_partition import AlterPartitionResponse
 
@@ -18,6 +19,6 @@ def register(registry: "Registry") -> None:
     registry.add_async(ApiKey.ALTER_PARTITION, 0, 3, handle)
 
 
-async def handle(call: "ApiCall") -> "AlterPartitionResponse":
+async def handle(call: "ApiCall[HasController]") -> "AlterPartitionResponse":
     """Hand the request to the controller, which answers every partition or the whole with an error."""
     return await call.broker.controller.alter_partition(call.request, call.version)

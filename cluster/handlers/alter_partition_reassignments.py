@@ -19,6 +19,7 @@ from wire.types import TopicPartition
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasController
     from cluster.handlers.registry import Registry
 
 
@@ -27,7 +28,7 @@ def register(registry: "Registry") -> None:
     registry.add_async(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 0, handle)
 
 
-async def handle(call: "ApiCall") -> AlterPartitionReassignmentsResponse:
+async def handle(call: "ApiCall[HasController]") -> AlterPartitionReassignmentsResponse:
     """Have the controller begin or cancel each move; what is wrong with one is its own error."""
     request: AlterPartitionReassignmentsRequest = call.request
     targets = {

@@ -17,6 +17,7 @@ from wire.types import TopicPartition
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasReplicas
     from cluster.handlers.registry import Registry
 
 
@@ -25,7 +26,7 @@ def register(registry: "Registry") -> None:
     registry.add_async(ApiKey.ALTER_REPLICA_LOG_DIRS, 0, 2, handle)
 
 
-async def handle(call: "ApiCall") -> AlterReplicaLogDirsResponse:
+async def handle(call: "ApiCall[HasReplicas]") -> AlterReplicaLogDirsResponse:
     """Begin the moves; a partition that is named twice goes to the last directory."""
     request: AlterReplicaLogDirsRequest = call.request
     wanted = {

@@ -8,8 +8,9 @@ its user's; other users go on. Quotas that share a user's znode stay.
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
+from cluster.handlers.context import HasController, HasStore
 from cluster.handlers.failures import EXPECTED_FAILURES, Failure, failure_of
 from cluster.security.authentication_log import audit
 from cluster.zookeeper.znodes import USERS, sanitize
@@ -30,12 +31,16 @@ if TYPE_CHECKING:
 _BY_CODE: Final = {mechanism.code: mechanism for mechanism in ScramMechanism}
 
 
+class _Broker(HasController, HasStore, Protocol):
+    """The parts of a broker that this API reaches."""
+
+
 def register(registry: "Registry") -> None:
     """Serve AlterUserScramCredentials."""
     registry.add_async(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, handle)
 
 
-async def handle(call: "ApiCall") -> AlterUserScramCredentialsResponse:
+async def handle(call: "ApiCall[_Broker]") -> AlterUserScramCredentialsResponse:
     """Change each user's credentials by themselves; done when they are stored and announced."""
     request: AlterUserScramCredentialsRequest = call.request
     items = [(item.name, item.mechanism) for item in request.deletions]
@@ -58,7 +63,7 @@ async def handle(call: "ApiCall") -> AlterUserScramCredentialsResponse:
     )
 
 
-async def _alter(call: "ApiCall", user: str, times: Mapping[tuple[str, int], int]) -> Failure | None:
+async def _alter(call: "ApiCall[_Broker]", user: str, times: Mapping[tuple[str, int], int]) -> Failure | None:
     """Change one user's credentials; returns what is wrong with them, and then changes nothing."""
     request: AlterUserScramCredentialsRequest = call.request
     deletions = [item.mechanism for item in request.deletions if item.name == user]

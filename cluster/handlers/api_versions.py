@@ -6,8 +6,9 @@ it coordinates through ZooKeeper.
 """
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
+from cluster.handlers.context import HasServedApis, HasSessionWatch
 from cluster.peers.peer_requests import SOFTWARE_NAME
 from wire.apis import FIRST_OWN_KEY, ApiKey
 from wire.errors import Error
@@ -21,12 +22,16 @@ if TYPE_CHECKING:
 _SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
+class _Broker(HasServedApis, HasSessionWatch, Protocol):
+    """The parts of a broker that this API reaches."""
+
+
 def register(registry: "Registry") -> None:
     """Serve ApiVersions."""
     registry.add(ApiKey.API_VERSIONS, 0, 4, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[_Broker]") -> None:
     """Answer with every served API; note the client's software where it tells it."""
     request: ApiVersionsRequest = call.request
     is_our_own = call.version >= 3 and request.client_software_name == SOFTWARE_NAME

@@ -1,13 +1,13 @@
 """One request under way: what came in, what the broker offers, and the place its answer goes to."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from cluster.handlers.context import CallContext
 from wire.apis import ApiKey
 from wire.frames import RequestHeader, encode_response
 
 if TYPE_CHECKING:
-    from cluster.handlers.context import BrokerContext
     from cluster.metrics.registry import Histogram
     from cluster.network.response_slot import ResponseSlot
     from cluster.security.acl import Operation, ResourceType
@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from cluster.security.principal import KafkaPrincipal
 
 
-class ApiCall:
+Broker_co = TypeVar("Broker_co", bound=CallContext, covariant=True)
+"""The parts of the broker that a handler may reach."""
+
+
+class ApiCall(Generic[Broker_co]):
     """A decoded request together with its response slot.
 
     Exactly one of `respond`, `skip` and `close` is called, at once or later, always from the broker's loop.
@@ -26,7 +30,7 @@ class ApiCall:
         header: The request's header.
         request: The decoded request message.
         slot: Where the answer goes; its connection says who asks.
-        broker: Everything that handlers work with.
+        broker: What the handler works with; its type says which parts of the broker those are.
         throttle_ms: For how many milliseconds its client is held back, so far.
         came_s: When it came, until its time has been charged; None where no quota is set.
         handling_s: How long its handler took to return; None before.
@@ -52,7 +56,7 @@ class ApiCall:
         header: RequestHeader,
         request: Any,
         slot: "ResponseSlot",
-        broker: "BrokerContext",
+        broker: Broker_co,
         time_ms: "Histogram | None" = None,
     ) -> None:
         self.header = header

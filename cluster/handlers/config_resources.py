@@ -3,17 +3,23 @@
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from cluster.configuration.errors import ConfigError
 from cluster.configuration.topic_config import check_topic_config
+from cluster.handlers.context import HasBrokerId, HasConfig, HasConnectionLimits, HasMetadata, HasStore
 from cluster.handlers.topic_names import is_valid_topic_name
 from cluster.network.connection_limits import ADDRESS_LIMITS
 from cluster.zookeeper.znodes import BROKERS, DEFAULT_ENTITY, TOPICS
 from wire.errors import ApiError, Error
 
-if TYPE_CHECKING:
-    from cluster.handlers.context import BrokerContext
+
+class Describing(HasBrokerId, HasConfig, HasMetadata, HasStore, Protocol):
+    """A broker that can say what topics and brokers are configured to."""
+
+
+class Altering(Describing, HasConnectionLimits, Protocol):
+    """A broker that can alter it."""
 
 
 class ResourceType(IntEnum):
@@ -37,7 +43,7 @@ class Entity(NamedTuple):
     name: str
 
 
-def entity_of(broker: "BrokerContext", resource_type: int, name: str) -> Entity:
+def entity_of(broker: Describing, resource_type: int, name: str) -> Entity:
     """Return where the configuration of a topic or broker is stored.
 
     An empty broker name stands for the default of all brokers.
@@ -63,7 +69,7 @@ def entity_of(broker: "BrokerContext", resource_type: int, name: str) -> Entity:
     )
 
 
-def require_topic(broker: "BrokerContext", name: str) -> None:
+def require_topic(broker: HasMetadata, name: str) -> None:
     """Check that a topic exists.
 
     Raises:
@@ -75,7 +81,7 @@ def require_topic(broker: "BrokerContext", name: str) -> None:
         raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {name} does not exist")
 
 
-def require_this_broker(broker: "BrokerContext", name: str) -> None:
+def require_this_broker(broker: HasBrokerId, name: str) -> None:
     """Check that a broker resource is this broker: a broker answers for itself only.
 
     Raises:
@@ -123,7 +129,7 @@ def check_entries(
 
 
 async def change_entity(
-    broker: "BrokerContext",
+    broker: Altering,
     entity: Entity,
     change: Callable[[dict[str, str]], Mapping[str, str]],
     *,
@@ -160,7 +166,7 @@ async def change_entity(
         await broker.store.change_config(entity.entity_type, entity.name, checked)
 
 
-def _check_dynamic(broker: "BrokerContext", values: Mapping[str, str], *, per_broker: bool) -> None:
+def _check_dynamic(broker: Altering, values: Mapping[str, str], *, per_broker: bool) -> None:
     try:
         broker.config.check_dynamic(values, per_broker=per_broker)
     except ConfigError as error:
@@ -169,7 +175,7 @@ def _check_dynamic(broker: "BrokerContext", values: Mapping[str, str], *, per_br
 
 
 async def _look_hosts_up(
-    broker: "BrokerContext", entity: Entity, change: Callable[[dict[str, str]], Mapping[str, str]]
+    broker: Altering, entity: Entity, change: Callable[[dict[str, str]], Mapping[str, str]]
 ) -> None:
     """Check what of a change takes a look at the network; it would be too late when it is being stored."""
     present, _ = await broker.store.read_config(entity.entity_type, entity.name)

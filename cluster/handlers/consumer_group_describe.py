@@ -12,6 +12,7 @@ from wire.messages.consumer_group_describe import (
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import CallContext
     from cluster.handlers.registry import Registry
 
 
@@ -20,7 +21,7 @@ def register(registry: "Registry") -> None:
     registry.add(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 0, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[CallContext]") -> None:
     """Refuse each group that is asked about."""
     request: ConsumerGroupDescribeRequest = call.request
     call.respond(

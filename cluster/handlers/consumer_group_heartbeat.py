@@ -8,6 +8,7 @@ from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRespons
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import CallContext
     from cluster.handlers.registry import Registry
 
 
@@ -16,6 +17,6 @@ def register(registry: "Registry") -> None:
     registry.add(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 0, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[CallContext]") -> None:
     """Refuse it."""
     call.respond(ConsumerGroupHeartbeatResponse(error_code=Error.UNSUPPORTED_VERSION))

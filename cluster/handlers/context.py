@@ -1,4 +1,8 @@
-"""What handlers work with: the parts of one broker, put together by the composition root."""
+"""What handlers work with: the parts of one broker, put together by the composition root.
+
+A handler names the parts that it needs by the type of its call: one that takes an ``ApiCall[HasGroups]`` can reach the
+groups and nothing else, and a test gives it that much of a broker.
+"""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -56,6 +60,134 @@ class ServedApis(Protocol):
     """The APIs that a broker serves, in the order of their keys; `Registry` has them."""
 
     def __iter__(self) -> "Iterator[ServedApi]": ...
+
+
+class CallContext(Protocol):
+    """What every request needs: the clock that times it, who may do what, and what clients may use."""
+
+    clock: "Clock"
+    authorizer: "Authorizer | None"
+    throttling: "Throttling | None"
+
+
+class HasAcls(CallContext, Protocol):
+    """A broker with the access rules."""
+
+    acls: "StoredAcls | None"
+
+
+class HasAutoCreation(CallContext, Protocol):
+    """A broker with the creation of topics that clients ask for."""
+
+    auto_creation: "AutoCreation"
+
+
+class HasBrokerId(CallContext, Protocol):
+    """A broker with its own id."""
+
+    broker_id: "BrokerId"
+
+
+class HasClusterId(CallContext, Protocol):
+    """A broker with the cluster's id."""
+
+    cluster_id: "str"
+
+
+class HasConfig(CallContext, Protocol):
+    """A broker with its configuration."""
+
+    config: "BrokerConfig"
+
+
+class HasConnectionLimits(CallContext, Protocol):
+    """A broker with the limits on connections."""
+
+    connection_limits: "ConnectionLimits"
+
+
+class HasController(CallContext, Protocol):
+    """A broker with its controller, active or not."""
+
+    controller: "Controller"
+
+
+class HasDisk(CallContext, Protocol):
+    """A broker with the disk."""
+
+    disk: "Disk"
+
+
+class HasGroups(CallContext, Protocol):
+    """A broker with the groups that it coordinates."""
+
+    groups: "Groups"
+
+
+class HasMetadata(CallContext, Protocol):
+    """A broker with the state of the cluster."""
+
+    metadata: "MetadataCache"
+
+
+class HasNursery(CallContext, Protocol):
+    """A broker with a nursery for tasks that outlive a synchronous handler."""
+
+    nursery: "trio.Nursery"
+
+
+class HasProducerIds(CallContext, Protocol):
+    """A broker with producer ids."""
+
+    producer_ids: "ProducerIds"
+
+
+class HasReplicas(CallContext, Protocol):
+    """A broker with the partitions that it hosts."""
+
+    replicas: "Replicas"
+
+
+class HasScram(CallContext, Protocol):
+    """A broker with the SCRAM credentials."""
+
+    scram: "ScramCredentials"
+
+
+class HasServedApis(CallContext, Protocol):
+    """A broker with the APIs that it serves."""
+
+    served: "ServedApis"
+
+
+class HasSessionWatch(CallContext, Protocol):
+    """A broker with the watch over the sessions of other brokers."""
+
+    session_watch: "SessionWatch | None"
+
+
+class HasStore(CallContext, Protocol):
+    """A broker with the typed store in ZooKeeper."""
+
+    store: "BrokerStore"
+
+
+class HasTokens(CallContext, Protocol):
+    """A broker with the delegation tokens."""
+
+    tokens: "StoredTokens"
+
+
+class HasTopicAdmin(CallContext, Protocol):
+    """A broker with the creation and removal of topics."""
+
+    topic_admin: "TopicAdmin"
+
+
+class HasTransactions(CallContext, Protocol):
+    """A broker with the transactions that it coordinates or has a part in."""
+
+    transactions: "Transactions"
 
 
 @dataclass(slots=True, eq=False)

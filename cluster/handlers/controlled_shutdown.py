@@ -16,6 +16,7 @@ from wire.messages.controlled_shutdown import (
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasController
     from cluster.handlers.registry import Registry
 
 
@@ -24,7 +25,7 @@ def register(registry: "Registry") -> None:
     registry.add_async(ApiKey.CONTROLLED_SHUTDOWN, 0, 3, handle)
 
 
-async def handle(call: "ApiCall") -> ControlledShutdownResponse:
+async def handle(call: "ApiCall[HasController]") -> ControlledShutdownResponse:
     """Have the controller move the broker's leaders, and tell which remain."""
     request: ControlledShutdownRequest = call.request
     try:

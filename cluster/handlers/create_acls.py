@@ -16,6 +16,7 @@ from wire.messages.create_acls import AclCreationResult, CreateAclsRequest, Crea
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasAcls
     from cluster.handlers.registry import Registry
     from cluster.security.acl import AclBinding
 
@@ -25,7 +26,7 @@ def register(registry: "Registry") -> None:
     registry.add_async(ApiKey.CREATE_ACLS, 0, 3, handle)
 
 
-async def handle(call: "ApiCall") -> CreateAclsResponse:
+async def handle(call: "ApiCall[HasAcls]") -> CreateAclsResponse:
     """Check each rule, store those that can be, and answer for each."""
     request: CreateAclsRequest = call.request
     acls = call.broker.acls

@@ -14,6 +14,7 @@ from wire.messages.create_delegation_token import CreateDelegationTokenRequest, 
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasTokens
     from cluster.handlers.registry import Registry
 
 
@@ -22,7 +23,7 @@ def register(registry: "Registry") -> None:
     registry.add_async(ApiKey.CREATE_DELEGATION_TOKEN, 0, 3, handle)
 
 
-async def handle(call: "ApiCall") -> CreateDelegationTokenResponse:
+async def handle(call: "ApiCall[HasTokens]") -> CreateDelegationTokenResponse:
     """Make a token, store it, and answer with its HMAC, which is its password."""
     request: CreateDelegationTokenRequest = call.request
     requester = call.principal

@@ -6,9 +6,10 @@ REQUEST_TIMED_OUT: the partitions are added all the same.
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from cluster.handlers.bounded_concurrency import each_of
+from cluster.handlers.context import HasController, HasMetadata, HasTopicAdmin
 from cluster.handlers.failures import EXPECTED_FAILURES, Failure, failure_of
 from cluster.handlers.metadata_waits import wait_all_told
 from cluster.handlers.mutation_quota import MutationAllowance
@@ -31,12 +32,16 @@ _STRICT_SINCE: Final = 3
 """From this version on a client knows THROTTLING_QUOTA_EXCEEDED."""
 
 
+class _Broker(HasController, HasMetadata, HasTopicAdmin, Protocol):
+    """The parts of a broker that this API reaches."""
+
+
 def register(registry: "Registry") -> None:
     """Serve CreatePartitions."""
     registry.add_async(ApiKey.CREATE_PARTITIONS, 0, 3, handle)
 
 
-async def handle(call: "ApiCall") -> CreatePartitionsResponse:
+async def handle(call: "ApiCall[_Broker]") -> CreatePartitionsResponse:
     """Extend or check each topic by itself, wait for the new leaders, and answer."""
     request: CreatePartitionsRequest = call.request
     broker = call.broker

@@ -7,9 +7,10 @@ have heard of the topics.
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from cluster.handlers.bounded_concurrency import each_of
+from cluster.handlers.context import HasConfig, HasController, HasMetadata, HasTopicAdmin
 from cluster.handlers.describe_configs import topic_configs
 from cluster.handlers.failures import EXPECTED_FAILURES, Failure, failure_of
 from cluster.handlers.metadata_waits import wait_all_told
@@ -28,7 +29,6 @@ from wire.types import NO_LEADER, NO_TOPIC_ID
 if TYPE_CHECKING:
     from cluster.controller.topic_admin import CreatedTopic
     from cluster.handlers.call import ApiCall
-    from cluster.handlers.context import BrokerContext
     from cluster.handlers.registry import Registry
     from cluster.replication.metadata_cache import ClusterSnapshot
 
@@ -36,12 +36,16 @@ _STRICT_SINCE: Final = 6
 """From this version on a client knows THROTTLING_QUOTA_EXCEEDED."""
 
 
+class _Broker(HasConfig, HasController, HasMetadata, HasTopicAdmin, Protocol):
+    """The parts of a broker that this API reaches."""
+
+
 def register(registry: "Registry") -> None:
     """Serve CreateTopics."""
     registry.add_async(ApiKey.CREATE_TOPICS, 0, 7, handle)
 
 
-async def handle(call: "ApiCall") -> CreateTopicsResponse:
+async def handle(call: "ApiCall[_Broker]") -> CreateTopicsResponse:
     """Create or check each topic by itself, wait for their leaders, and answer."""
     request: CreateTopicsRequest = call.request
     broker = call.broker
@@ -94,7 +98,7 @@ async def handle(call: "ApiCall") -> CreateTopicsResponse:
     )
 
 
-def _partition_count(broker: "BrokerContext", topic: CreatableTopic) -> int:
+def _partition_count(broker: "_Broker", topic: CreatableTopic) -> int:
     """Return how many partitions a topic will have, which is what its creation is charged."""
     if topic.assignments:
         return len(topic.assignments)
@@ -108,7 +112,7 @@ def _is_led(snapshot: "ClusterSnapshot", name: str, partition_count: int) -> boo
 
 
 def _created(
-    broker: "BrokerContext", name: str, made: "CreatedTopic", *, validate_only: bool
+    broker: "_Broker", name: str, made: "CreatedTopic", *, validate_only: bool
 ) -> CreatableTopicResult:
     return CreatableTopicResult(
         name=name,

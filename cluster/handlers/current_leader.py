@@ -1,12 +1,17 @@
 """The current leader of a partition, for a client that asked the wrong broker (KIP-951)."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from cluster.handlers.context import HasMetadata, HasReplicas
 from wire.types import NO_LEADER, NO_LEADER_EPOCH, BrokerId, LeaderEpoch, TopicPartition
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
     from cluster.replication.metadata_cache import Node
+
+
+class _Broker(HasMetadata, HasReplicas, Protocol):
+    """The parts of a broker that this API reaches."""
 
 
 class CurrentLeader(NamedTuple):
@@ -17,7 +22,7 @@ class CurrentLeader(NamedTuple):
     node: "Node | None"
 
 
-def current_leader(call: "ApiCall", topic_partition: TopicPartition) -> CurrentLeader:
+def current_leader(call: "ApiCall[_Broker]", topic_partition: TopicPartition) -> CurrentLeader:
     """Return the leader from the replica here, which learns first, else from the metadata."""
     broker = call.broker
     partition = broker.replicas.hosted.get(topic_partition)

@@ -23,6 +23,7 @@ from wire.messages.delete_acls import (
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasAcls
     from cluster.handlers.registry import Registry
 
 
@@ -31,7 +32,7 @@ def register(registry: "Registry") -> None:
     registry.add_async(ApiKey.DELETE_ACLS, 0, 3, handle)
 
 
-async def handle(call: "ApiCall") -> DeleteAclsResponse:
+async def handle(call: "ApiCall[HasAcls]") -> DeleteAclsResponse:
     """Delete what each filter selects."""
     request: DeleteAclsRequest = call.request
     acls = call.broker.acls

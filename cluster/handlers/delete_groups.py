@@ -7,6 +7,7 @@ from wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsReques
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasGroups
     from cluster.handlers.registry import Registry
 
 
@@ -15,7 +16,7 @@ def register(registry: "Registry") -> None:
     registry.add(ApiKey.DELETE_GROUPS, 0, 2, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[HasGroups]") -> None:
     """Answer at once, for each group once."""
     request: DeleteGroupsRequest = call.request
     admin = call.broker.groups.admin

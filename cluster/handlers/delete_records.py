@@ -17,6 +17,7 @@ from wire.types import TopicPartition
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasReplicas
     from cluster.handlers.registry import Registry
     from cluster.replication.leader.record_deletions import DeletionResult
 
@@ -26,7 +27,7 @@ def register(registry: "Registry") -> None:
     registry.add(ApiKey.DELETE_RECORDS, 0, 2, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[HasReplicas]") -> None:
     """Begin the deletions; the answer waits for the other replicas, or for the request's time to be over."""
     request: DeleteRecordsRequest = call.request
     offsets = {

@@ -6,9 +6,10 @@ they are deleted all the same.
 """
 
 from collections.abc import Container
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from cluster.handlers.bounded_concurrency import each_of
+from cluster.handlers.context import HasConfig, HasController, HasMetadata, HasTopicAdmin
 from cluster.handlers.failures import EXPECTED_FAILURES, Failure, failure_of
 from cluster.handlers.metadata_waits import wait_told
 from cluster.handlers.mutation_quota import MutationAllowance
@@ -19,11 +20,14 @@ from wire.types import NO_TOPIC_ID, TopicId
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
-    from cluster.handlers.context import BrokerContext
     from cluster.handlers.registry import Registry
 
 _STRICT_SINCE: Final = 5
 """From this version on a client knows THROTTLING_QUOTA_EXCEEDED."""
+
+
+class _Broker(HasConfig, HasController, HasMetadata, HasTopicAdmin, Protocol):
+    """The parts of a broker that this API reaches."""
 
 
 class _Target(NamedTuple):
@@ -38,7 +42,7 @@ def register(registry: "Registry") -> None:
     registry.add_async(ApiKey.DELETE_TOPICS, 0, 6, handle)
 
 
-async def handle(call: "ApiCall") -> DeleteTopicsResponse:
+async def handle(call: "ApiCall[_Broker]") -> DeleteTopicsResponse:
     """Have each topic deleted, wait until they are gone, and answer."""
     request: DeleteTopicsRequest = call.request
     broker = call.broker
@@ -75,7 +79,7 @@ async def handle(call: "ApiCall") -> DeleteTopicsResponse:
     return DeleteTopicsResponse(responses=[_result(target, failure) for target, failure in failures.items()])
 
 
-def _targets(call: "ApiCall") -> list[_Target]:
+def _targets(call: "ApiCall[_Broker]") -> list[_Target]:
     request: DeleteTopicsRequest = call.request
     snapshot = call.broker.metadata.snapshot
     if call.version < 6:
@@ -90,9 +94,9 @@ def _targets(call: "ApiCall") -> list[_Target]:
     return targets
 
 
-def _refusal(call: "ApiCall") -> Failure | None:
+def _refusal(call: "ApiCall[_Broker]") -> Failure | None:
     """Return why no topic at all is deleted."""
-    broker: BrokerContext = call.broker
+    broker: _Broker = call.broker
     if not broker.controller.is_active:
         return Failure(Error.NOT_CONTROLLER, "this broker is not the controller")
     if not broker.config.delete_topic_enable:

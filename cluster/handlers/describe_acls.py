@@ -15,6 +15,7 @@ from wire.messages.describe_acls import (
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import CallContext
     from cluster.handlers.registry import Registry
 
 _PATTERNS_SINCE = 1
@@ -25,7 +26,7 @@ def register(registry: "Registry") -> None:
     registry.add_async(ApiKey.DESCRIBE_ACLS, 0, 3, handle)
 
 
-async def handle(call: "ApiCall") -> DescribeAclsResponse:
+async def handle(call: "ApiCall[CallContext]") -> DescribeAclsResponse:
     """Answer from the rules in memory; version 0 knows LITERAL patterns only."""
     request: DescribeAclsRequest = call.request
     authorizer = call.broker.authorizer

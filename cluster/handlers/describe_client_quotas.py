@@ -7,6 +7,7 @@ component it selects everything.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from cluster.handlers.context import HasStore
 from cluster.handlers.quota_entities import CLIENT_ID, IP, KEYS_OF_CLIENTS, KINDS, USER
 from cluster.security.quotas.entities import DEFAULT, Name
 from cluster.zookeeper.quota_znodes import CONNECTION_RATE, decode_name, entity_of, read_number
@@ -36,7 +37,7 @@ def register(registry: "Registry") -> None:
     registry.add_async(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, handle)
 
 
-async def handle(call: "ApiCall") -> DescribeClientQuotasResponse:
+async def handle(call: "ApiCall[HasStore]") -> DescribeClientQuotasResponse:
     """Read every entity that may be meant, and answer those that are and have a quota."""
     request: DescribeClientQuotasRequest = call.request
     try:

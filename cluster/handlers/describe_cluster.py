@@ -3,9 +3,10 @@
 Only brokers can be asked for: there are no KRaft controllers here.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from cluster.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from cluster.handlers.context import HasClusterId, HasMetadata, HasNursery
 from cluster.handlers.metadata_waits import once_told
 from wire.apis import ApiKey
 from wire.errors import Error
@@ -23,17 +24,21 @@ if TYPE_CHECKING:
 _BROKERS: Final = 1
 
 
+class _Broker(HasClusterId, HasMetadata, HasNursery, Protocol):
+    """The parts of a broker that this API reaches."""
+
+
 def register(registry: "Registry") -> None:
     """Serve DescribeCluster."""
     registry.add(ApiKey.DESCRIBE_CLUSTER, 0, 1, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[_Broker]") -> None:
     """Answer from the last UpdateMetadata; wait for the first one."""
     once_told(call, _answer)
 
 
-def _answer(call: "ApiCall") -> None:
+def _answer(call: "ApiCall[_Broker]") -> None:
     request: DescribeClusterRequest = call.request
     if request.endpoint_type != _BROKERS:
         call.respond(

@@ -13,7 +13,8 @@ from cluster.configuration.broker_config import ConfigSource, SourcedValue, text
 from cluster.configuration.catalogue import broker_settings, dynamic_settings, topic_settings
 from cluster.configuration.setting import Kind, Setting, UpdateMode
 from cluster.configuration.synonyms import TOPIC_DEFAULTS
-from cluster.handlers.config_resources import ResourceType, require_this_broker, require_topic
+from cluster.handlers.config_resources import Describing, ResourceType, require_this_broker, require_topic
+from cluster.handlers.context import HasConfig
 from cluster.handlers.failures import EXPECTED_FAILURES, failure_of
 from cluster.handlers.log_levels import logger_levels
 from cluster.zookeeper.znodes import TOPICS
@@ -30,7 +31,6 @@ from wire.messages.describe_configs import (
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
-    from cluster.handlers.context import BrokerContext
     from cluster.handlers.registry import Registry
 
 _BROKER_LOGGER_SOURCE = 6
@@ -41,7 +41,7 @@ def register(registry: "Registry") -> None:
     registry.add_async(ApiKey.DESCRIBE_CONFIGS, 0, 4, handle)
 
 
-async def handle(call: "ApiCall") -> DescribeConfigsResponse:
+async def handle(call: "ApiCall[Describing]") -> DescribeConfigsResponse:
     """Describe each resource by itself: one that cannot be has an error of its own."""
     request: DescribeConfigsRequest = call.request
     results = []
@@ -61,7 +61,9 @@ async def handle(call: "ApiCall") -> DescribeConfigsResponse:
     return DescribeConfigsResponse(results=results)
 
 
-def _trimmed(config: DescribeConfigsResourceResult, call: "ApiCall") -> DescribeConfigsResourceResult:
+def _trimmed(
+    config: DescribeConfigsResourceResult, call: "ApiCall[Describing]"
+) -> DescribeConfigsResourceResult:
     """Leave out what the client did not ask for, and the flag that gave way to the source in version 1."""
     request: DescribeConfigsRequest = call.request
     return config.replace(
@@ -72,7 +74,7 @@ def _trimmed(config: DescribeConfigsResourceResult, call: "ApiCall") -> Describe
 
 
 async def _describe(
-    broker: "BrokerContext", resource: DescribeConfigsResource
+    broker: "Describing", resource: DescribeConfigsResource
 ) -> list[DescribeConfigsResourceResult]:
     name = resource.resource_name
     match resource.resource_type:
@@ -104,7 +106,7 @@ async def _describe(
     )
 
 
-def topic_configs(broker: "BrokerContext", stored: "dict[str, str]") -> list[DescribeConfigsResourceResult]:
+def topic_configs(broker: HasConfig, stored: "dict[str, str]") -> list[DescribeConfigsResourceResult]:
     """Describe every setting of a topic.
 
     Args:
@@ -128,7 +130,7 @@ def topic_configs(broker: "BrokerContext", stored: "dict[str, str]") -> list[Des
     return [_entry(setting, value, sources, read_only=False) for setting in topic_settings().values()]
 
 
-def _broker_config(broker: "BrokerContext", setting: Setting) -> DescribeConfigsResourceResult:
+def _broker_config(broker: "Describing", setting: Setting) -> DescribeConfigsResourceResult:
     def value(setting: Setting) -> str | None:
         # A setting that falls back to another is told as it stands: null says "look at my synonym".
         given = next(broker.config.sources_of(setting.name), None)
@@ -140,7 +142,7 @@ def _broker_config(broker: "BrokerContext", setting: Setting) -> DescribeConfigs
     return _entry(setting, value, sources, read_only=setting.update is UpdateMode.READ_ONLY)
 
 
-def _default_config(broker: "BrokerContext", name: str) -> DescribeConfigsResourceResult:
+def _default_config(broker: "Describing", name: str) -> DescribeConfigsResourceResult:
     """Describe one setting of those stored as the default of all brokers."""
     setting = broker_settings().get(name) or dynamic_settings().get(name)
     text = broker.config.dynamic_default[name]

@@ -17,6 +17,7 @@ from wire.messages.describe_delegation_token import (
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasTokens
     from cluster.handlers.registry import Registry
     from cluster.security.delegation_tokens import DelegationToken
 
@@ -26,7 +27,7 @@ def register(registry: "Registry") -> None:
     registry.add_async(ApiKey.DESCRIBE_DELEGATION_TOKEN, 0, 3, handle)
 
 
-async def handle(call: "ApiCall") -> DescribeDelegationTokenResponse:
+async def handle(call: "ApiCall[HasTokens]") -> DescribeDelegationTokenResponse:
     """Answer the tokens of the owners asked for, or of all, that the client may see."""
     request: DescribeDelegationTokenRequest = call.request
     try:
@@ -47,7 +48,7 @@ async def handle(call: "ApiCall") -> DescribeDelegationTokenResponse:
     )
 
 
-def _may_see(call: "ApiCall", token: "DelegationToken") -> bool:
+def _may_see(call: "ApiCall[HasTokens]", token: "DelegationToken") -> bool:
     if token.concerns(call.principal):
         return True
     if call.subject is None:

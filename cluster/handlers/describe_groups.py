@@ -14,6 +14,7 @@ from wire.messages.describe_groups import (
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasGroups
     from cluster.handlers.registry import Registry
 
 
@@ -22,13 +23,13 @@ def register(registry: "Registry") -> None:
     registry.add(ApiKey.DESCRIBE_GROUPS, 0, 5, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[HasGroups]") -> None:
     """Answer from what the coordinator knows."""
     request: DescribeGroupsRequest = call.request
     call.respond(DescribeGroupsResponse(groups=[_describe(call, group_id) for group_id in request.groups]))
 
 
-def _describe(call: "ApiCall", group_id: str) -> DescribedGroup:
+def _describe(call: "ApiCall[HasGroups]", group_id: str) -> DescribedGroup:
     error, group = call.broker.groups.admin.describe(group_id)
     shows_operations = call.request.include_authorized_operations and error is Error.NONE
     return DescribedGroup(

@@ -1,7 +1,8 @@
 """DescribeLogDirs 0 to 4: what lies in each log directory of this broker, and how full its volume is."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from cluster.handlers.context import HasDisk, HasReplicas
 from wire.apis import ApiKey
 from wire.errors import Error
 from wire.messages.describe_log_dirs import (
@@ -21,12 +22,16 @@ if TYPE_CHECKING:
 _UNKNOWN = -1
 
 
+class _Broker(HasDisk, HasReplicas, Protocol):
+    """The parts of a broker that this API reaches."""
+
+
 def register(registry: "Registry") -> None:
     """Serve DescribeLogDirs."""
     registry.add(ApiKey.DESCRIBE_LOG_DIRS, 0, 4, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[_Broker]") -> None:
     """Tell the replicas asked for, or all of them, by directory."""
     request: DescribeLogDirsRequest = call.request
     wanted = None
@@ -39,7 +44,7 @@ def begin(call: "ApiCall") -> None:
 
 
 def _result(
-    call: "ApiCall", content: "DirectoryContent", wanted: set[TopicPartition] | None
+    call: "ApiCall[_Broker]", content: "DirectoryContent", wanted: set[TopicPartition] | None
 ) -> DescribeLogDirsResult:
     by_topic: dict[str, list[DescribeLogDirsPartition]] = {}
     for replica in content.replicas:

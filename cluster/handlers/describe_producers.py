@@ -18,6 +18,7 @@ from wire.types import NO_LEADER_EPOCH, NO_OFFSET, TopicPartition
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasReplicas
     from cluster.handlers.registry import Registry
 
 
@@ -26,7 +27,7 @@ def register(registry: "Registry") -> None:
     registry.add(ApiKey.DESCRIBE_PRODUCERS, 0, 0, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[HasReplicas]") -> None:
     """Describe the producers of each partition hosted here; the others are errors of their own."""
     request: DescribeProducersRequest = call.request
     call.respond(
@@ -45,7 +46,7 @@ def begin(call: "ApiCall") -> None:
     )
 
 
-def _partition(call: "ApiCall", partition: TopicPartition) -> PartitionResponse:
+def _partition(call: "ApiCall[HasReplicas]", partition: TopicPartition) -> PartitionResponse:
     try:
         log = call.broker.replicas.partition_or_error(partition).local_log(
             NO_LEADER_EPOCH, require_leader=False

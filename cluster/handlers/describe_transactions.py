@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasTransactions
     from cluster.handlers.registry import Registry
 
 
@@ -28,14 +29,14 @@ def register(registry: "Registry") -> None:
     registry.add(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[HasTransactions]") -> None:
     """Describe each id that this broker coordinates; the others are errors of their own."""
     request: DescribeTransactionsRequest = call.request
     states = [_describe(call, transactional_id) for transactional_id in request.transactional_ids]
     call.respond(DescribeTransactionsResponse(transaction_states=states))
 
 
-def _describe(call: "ApiCall", transactional_id: str) -> TransactionState:
+def _describe(call: "ApiCall[HasTransactions]", transactional_id: str) -> TransactionState:
     found = call.broker.transactions.coordinator.describe(transactional_id)
     if isinstance(found, Error):
         return TransactionState(transactional_id=transactional_id, error_code=found)

@@ -17,6 +17,7 @@ from wire.messages.describe_user_scram_credentials import (
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasScram
     from cluster.handlers.registry import Registry
     from cluster.security.scram_credentials import ScramCredentials
 
@@ -26,7 +27,7 @@ def register(registry: "Registry") -> None:
     registry.add(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[HasScram]") -> None:
     """Describe the users that are named, or all of them."""
     request: DescribeUserScramCredentialsRequest = call.request
     credentials = call.broker.scram

@@ -96,7 +96,7 @@ class Dispatcher:
         call.respond(unsupported_version_response(self._registry))
 
 
-async def _answer(call: ApiCall, route: "Route") -> None:
+async def _answer(call: "ApiCall[BrokerContext]", route: "Route") -> None:
     """Run an asynchronous handler and send what it returns; a cancelled one sends nothing."""
     handle: Handle | None = route.handle
     if handle is None:
@@ -109,7 +109,7 @@ async def _answer(call: ApiCall, route: "Route") -> None:
         call.respond(response)
 
 
-def _give_up(call: ApiCall, route: "Route", failure: BaseException) -> None:
+def _give_up(call: "ApiCall[BrokerContext]", route: "Route", failure: BaseException) -> None:
     """Drop the connection of a request whose failure its handler did not turn into an answer."""
     logger.warning("%s from %s failed: %s", route.key.name, call.slot.connection.peer, failure_of(failure))
     call.close()

@@ -6,9 +6,10 @@ meant, those that needed no election are left out.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from cluster.controller.leader_elections import ElectionKind
+from cluster.handlers.context import HasController, HasMetadata
 from cluster.handlers.failures import EXPECTED_FAILURES, failure_of
 from cluster.handlers.metadata_waits import wait_told
 from wire.apis import ApiKey
@@ -29,12 +30,16 @@ if TYPE_CHECKING:
 _KINDS: Final = {kind.value: kind for kind in ElectionKind}
 
 
+class _Broker(HasController, HasMetadata, Protocol):
+    """The parts of a broker that this API reaches."""
+
+
 def register(registry: "Registry") -> None:
     """Serve ElectLeaders."""
     registry.add_async(ApiKey.ELECT_LEADERS, 0, 2, handle)
 
 
-async def handle(call: "ApiCall") -> ElectLeadersResponse:
+async def handle(call: "ApiCall[_Broker]") -> ElectLeadersResponse:
     """Have the controller elect, wait for the metadata, and answer for each partition."""
     request: ElectLeadersRequest = call.request
     kind = _KINDS.get(request.election_type)

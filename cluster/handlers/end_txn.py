@@ -13,6 +13,7 @@ from wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasTransactions
     from cluster.handlers.registry import Registry
 
 
@@ -21,7 +22,7 @@ def register(registry: "Registry") -> None:
     registry.add(ApiKey.END_TXN, 0, 4, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[HasTransactions]") -> None:
     """Have the transaction decided."""
     request: EndTxnRequest = call.request
 

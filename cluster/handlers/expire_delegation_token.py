@@ -10,6 +10,7 @@ from wire.messages.expire_delegation_token import ExpireDelegationTokenRequest, 
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasTokens
     from cluster.handlers.registry import Registry
 
 
@@ -18,7 +19,7 @@ def register(registry: "Registry") -> None:
     registry.add_async(ApiKey.EXPIRE_DELEGATION_TOKEN, 0, 2, handle)
 
 
-async def handle(call: "ApiCall") -> ExpireDelegationTokenResponse:
+async def handle(call: "ApiCall[HasTokens]") -> ExpireDelegationTokenResponse:
     """Store the token with its new end, or remove it at once for a negative period."""
     request: ExpireDelegationTokenRequest = call.request
     try:

@@ -7,9 +7,10 @@ Records leave as file ranges, never read here, unless an old client has them con
 """
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from cluster.handlers.authorization.fetch_sessions import authorize_session
+from cluster.handlers.context import HasConfig, HasMetadata, HasReplicas
 from cluster.handlers.current_leader import current_leader
 from cluster.replication.leader.fetch_answers import failed_partition
 from cluster.replication.leader.fetch_session import (
@@ -53,12 +54,16 @@ _READ_COMMITTED: Final = 1
 _WRONG_LEADER: Final = (Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH)
 
 
+class _Broker(HasConfig, HasMetadata, HasReplicas, Protocol):
+    """The parts of a broker that this API reaches."""
+
+
 def register(registry: "Registry") -> None:
     """Serve Fetch."""
     registry.add(ApiKey.FETCH, 0, 17, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[_Broker]") -> None:
     """Read, and answer at once or when there is enough."""
     request: FetchRequest = call.request
     version, broker = call.version, call.broker
@@ -94,7 +99,9 @@ def begin(call: "ApiCall") -> None:
     replicas.fetches.fetch(session, params, finish)
 
 
-def _params(call: "ApiCall", request: FetchRequest, replica_id: BrokerId, admit: Admit | None) -> FetchParams:
+def _params(
+    call: "ApiCall[_Broker]", request: FetchRequest, replica_id: BrokerId, admit: Admit | None
+) -> FetchParams:
     version = call.version
     max_bytes = min(request.max_bytes, call.broker.config.fetch_max_bytes)
     if admit is not None and call.broker.throttling is not None:
@@ -121,7 +128,7 @@ def _params(call: "ApiCall", request: FetchRequest, replica_id: BrokerId, admit:
 
 
 def _response(
-    call: "ApiCall", session: FetchSession, answers: list[tuple[FetchItem, PartitionData]]
+    call: "ApiCall[_Broker]", session: FetchSession, answers: list[tuple[FetchItem, PartitionData]]
 ) -> FetchResponse:
     version = call.version
     topics: dict[tuple[str, TopicId], list[PartitionData]] = {}
@@ -146,7 +153,7 @@ def _response(
 
 
 def _explain(
-    call: "ApiCall", item: FetchItem, data: PartitionData, endpoints: dict[BrokerId, NodeEndpoint]
+    call: "ApiCall[_Broker]", item: FetchItem, data: PartitionData, endpoints: dict[BrokerId, NodeEndpoint]
 ) -> PartitionData:
     """Make an error one that the client knows, and name the leader to those that understand it."""
     error = Error.from_code(data.error_code)
@@ -168,7 +175,9 @@ def _explain(
     )
 
 
-def _convert(call: "ApiCall", item: FetchItem, data: PartitionData, is_follower: bool) -> PartitionData:
+def _convert(
+    call: "ApiCall[_Broker]", item: FetchItem, data: PartitionData, is_follower: bool
+) -> PartitionData:
     """Return an old client records that it can read, where the topic allows it."""
     version, key = call.version, item.topic_partition
     partition = None if key is None else call.broker.replicas.hosted.get(key)
@@ -202,7 +211,7 @@ def _convert(call: "ApiCall", item: FetchItem, data: PartitionData, is_follower:
     )
 
 
-def _count(call: "ApiCall", item: FetchItem, size: int, is_follower: bool) -> None:
+def _count(call: "ApiCall[_Broker]", item: FetchItem, size: int, is_follower: bool) -> None:
     replicas = call.broker.replicas
     if is_follower:
         replicas.replication_bytes_out.value += size

@@ -8,9 +8,10 @@ Share groups, which version 6 is for, have no coordinator: COORDINATOR_NOT_AVAIL
 switched off.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from cluster.coordinator.java_hash import partition_for
+from cluster.handlers.context import HasAutoCreation, HasGroups, HasMetadata, HasNursery, HasTransactions
 from wire.apis import ApiKey
 from wire.errors import ApiError, Error
 from wire.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -19,7 +20,6 @@ from wire.types import NO_BROKER
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
-    from cluster.handlers.context import BrokerContext
     from cluster.handlers.registry import Registry
 
 _GROUP: Final = 0
@@ -28,12 +28,16 @@ _SHARE_GROUP: Final = 2
 _SHARE_GROUP_SINCE: Final = 6
 
 
+class _Broker(HasAutoCreation, HasGroups, HasMetadata, HasNursery, HasTransactions, Protocol):
+    """The parts of a broker that this API reaches."""
+
+
 def register(registry: "Registry") -> None:
     """Serve FindCoordinator."""
     registry.add(ApiKey.FIND_COORDINATOR, 0, 6, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[_Broker]") -> None:
     """Answer from the last UpdateMetadata."""
     request: FindCoordinatorRequest = call.request
     if call.version >= 4:
@@ -52,7 +56,7 @@ def begin(call: "ApiCall") -> None:
     )
 
 
-def _find(call: "ApiCall", key_type: int, key: str) -> Coordinator:
+def _find(call: "ApiCall[_Broker]", key_type: int, key: str) -> Coordinator:
     try:
         if key_type == _GROUP:
             count = call.broker.groups.partition_count
@@ -73,7 +77,7 @@ def _find(call: "ApiCall", key_type: int, key: str) -> Coordinator:
         )
 
 
-def _coordinator(broker: "BrokerContext", topic: str, count: int, key: str, listener: str) -> Coordinator:
+def _coordinator(broker: "_Broker", topic: str, count: int, key: str, listener: str) -> Coordinator:
     partitions = broker.metadata.snapshot.topics.get(topic)
     if partitions is None:
         broker.nursery.start_soon(broker.auto_creation.create, [topic], name=f"creation of {topic}")

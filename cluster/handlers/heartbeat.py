@@ -7,6 +7,7 @@ from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasGroups
     from cluster.handlers.registry import Registry
 
 
@@ -15,7 +16,7 @@ def register(registry: "Registry") -> None:
     registry.add(ApiKey.HEARTBEAT, 0, 4, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[HasGroups]") -> None:
     """Answer at once."""
     request: HeartbeatRequest = call.request
     error = call.broker.groups.coordinator.heartbeat(

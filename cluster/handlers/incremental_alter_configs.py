@@ -12,6 +12,7 @@ from cluster.configuration.catalogue import broker_settings, dynamic_settings, t
 from cluster.configuration.listener_names import base_name
 from cluster.configuration.setting import Kind, Setting
 from cluster.handlers.config_resources import (
+    Altering,
     ResourceType,
     change_entity,
     check_entries,
@@ -33,7 +34,6 @@ from wire.messages.incremental_alter_configs import (
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
-    from cluster.handlers.context import BrokerContext
     from cluster.handlers.registry import Registry
 
 
@@ -49,7 +49,7 @@ def register(registry: "Registry") -> None:
     registry.add_async(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, handle)
 
 
-async def handle(call: "ApiCall") -> IncrementalAlterConfigsResponse:
+async def handle(call: "ApiCall[Altering]") -> IncrementalAlterConfigsResponse:
     """Change each resource by itself: one that cannot be has an error of its own."""
     request: IncrementalAlterConfigsRequest = call.request
     repeated = repeated_resources((r.resource_type, r.resource_name) for r in request.resources)
@@ -82,7 +82,7 @@ async def handle(call: "ApiCall") -> IncrementalAlterConfigsResponse:
     return IncrementalAlterConfigsResponse(responses=responses)
 
 
-async def _alter(broker: "BrokerContext", resource: AlterConfigsResource, *, validate_only: bool) -> None:
+async def _alter(broker: "Altering", resource: AlterConfigsResource, *, validate_only: bool) -> None:
     _check_operations(resource.configs)
     if resource.resource_type == ResourceType.BROKER_LOGGER:
         require_this_broker(broker, resource.resource_name)

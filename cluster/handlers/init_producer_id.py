@@ -4,9 +4,10 @@ With a transactional id they come from its coordinator, and fence off earlier pr
 a producer may ask to go on with what it has (KIP-360). Without one it always gets a new id.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from cluster.coordinator.transactions.transaction_coordinator import InitAnswer
+from cluster.handlers.context import HasNursery, HasProducerIds, HasTransactions
 from cluster.handlers.transaction_errors import known_error
 from cluster.statemachines.transaction_requests import Producer
 from wire.apis import ApiKey
@@ -19,17 +20,21 @@ if TYPE_CHECKING:
     from cluster.handlers.registry import Registry
 
 
+class _Broker(HasNursery, HasProducerIds, HasTransactions, Protocol):
+    """The parts of a broker that this API reaches."""
+
+
 def register(registry: "Registry") -> None:
     """Serve InitProducerId."""
     registry.add(ApiKey.INIT_PRODUCER_ID, 0, 5, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[_Broker]") -> None:
     """Have an id found, and answer when it is written down."""
     call.broker.nursery.start_soon(_answer, call, name="init producer id")
 
 
-async def _answer(call: "ApiCall") -> None:
+async def _answer(call: "ApiCall[_Broker]") -> None:
     request: InitProducerIdRequest = call.request
     has_id, has_epoch = request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH
 

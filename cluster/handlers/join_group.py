@@ -14,6 +14,7 @@ from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGr
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasGroups
     from cluster.handlers.registry import Registry
 
 
@@ -22,7 +23,7 @@ def register(registry: "Registry") -> None:
     registry.add(ApiKey.JOIN_GROUP, 0, 9, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[HasGroups]") -> None:
     """Hand the member to the coordinator, which answers now or later."""
     request: JoinGroupRequest = call.request
     instance_id = request.group_instance_id

@@ -11,6 +11,7 @@ from wire.apis import ApiKey
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasReplicas
     from cluster.handlers.registry import Registry
     from wire.messages.leader_and_isr import LeaderAndIsrResponse
 
@@ -20,6 +21,6 @@ def register(registry: "Registry") -> None:
     registry.add_async(ApiKey.LEADER_AND_ISR, 0, 7, handle)
 
 
-async def handle(call: "ApiCall") -> "LeaderAndIsrResponse":
+async def handle(call: "ApiCall[HasReplicas]") -> "LeaderAndIsrResponse":
     """Take the roles that the request gives."""
     return await call.broker.replicas.roles.become_leader_or_follower(call.request, call.version)

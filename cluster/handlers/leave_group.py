@@ -7,6 +7,7 @@ from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, Mem
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasGroups
     from cluster.handlers.registry import Registry
 
 
@@ -15,7 +16,7 @@ def register(registry: "Registry") -> None:
     registry.add(ApiKey.LEAVE_GROUP, 0, 5, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[HasGroups]") -> None:
     """Let the members go, and answer for each."""
     request: LeaveGroupRequest = call.request
     single = call.version < 3

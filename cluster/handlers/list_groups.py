@@ -10,6 +10,7 @@ from wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroups
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasGroups
     from cluster.handlers.registry import Registry
 
 
@@ -18,7 +19,7 @@ def register(registry: "Registry") -> None:
     registry.add(ApiKey.LIST_GROUPS, 0, 5, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[HasGroups]") -> None:
     """Answer from what the coordinator knows."""
     request: ListGroupsRequest = call.request
     error, groups = call.broker.groups.admin.list(request.states_filter, request.types_filter)

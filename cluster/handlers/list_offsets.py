@@ -31,6 +31,7 @@ from wire.types import NO_LEADER_EPOCH, NO_OFFSET, NO_TIMESTAMP, TopicPartition
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasReplicas
     from cluster.handlers.registry import Registry
 
 CONSUMER: Final = -1
@@ -46,7 +47,7 @@ def register(registry: "Registry") -> None:
     registry.add(ApiKey.LIST_OFFSETS, 0, 9, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[HasReplicas]") -> None:
     """Look the offsets up and answer."""
     request: ListOffsetsRequest = call.request
     asked = Counter(
@@ -68,7 +69,7 @@ def begin(call: "ApiCall") -> None:
 
 
 def _answer(
-    call: "ApiCall",
+    call: "ApiCall[HasReplicas]",
     request: ListOffsetsRequest,
     key: TopicPartition,
     asked: ListOffsetsPartition,
@@ -107,7 +108,10 @@ def _answer(
 
 
 def _legacy(
-    call: "ApiCall", request: ListOffsetsRequest, key: TopicPartition, asked: ListOffsetsPartition
+    call: "ApiCall[HasReplicas]",
+    request: ListOffsetsRequest,
+    key: TopicPartition,
+    asked: ListOffsetsPartition,
 ) -> ListOffsetsPartitionResponse:
     if asked.timestamp < EARLIEST:
         raise ApiError(Error.UNSUPPORTED_VERSION)

@@ -14,6 +14,7 @@ from wire.types import TopicPartition
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasController
     from cluster.handlers.registry import Registry
 
 
@@ -22,7 +23,7 @@ def register(registry: "Registry") -> None:
     registry.add_async(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, handle)
 
 
-async def handle(call: "ApiCall") -> ListPartitionReassignmentsResponse:
+async def handle(call: "ApiCall[HasController]") -> ListPartitionReassignmentsResponse:
     """Tell the moves of the partitions asked for, or all of them."""
     request: ListPartitionReassignmentsRequest = call.request
     partitions = None

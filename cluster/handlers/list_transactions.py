@@ -18,6 +18,7 @@ from wire.messages.list_transactions import (
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasTransactions
     from cluster.handlers.registry import Registry
     from cluster.statemachines.transaction import Transaction
 
@@ -31,7 +32,7 @@ def register(registry: "Registry") -> None:
     registry.add_async(ApiKey.LIST_TRANSACTIONS, 0, 1, handle)
 
 
-async def handle(call: "ApiCall") -> ListTransactionsResponse:
+async def handle(call: "ApiCall[HasTransactions]") -> ListTransactionsResponse:
     """List the ids that pass all filters."""
     request: ListTransactionsRequest = call.request
     hosted = call.broker.transactions.coordinator.hosted
@@ -57,7 +58,9 @@ async def handle(call: "ApiCall") -> ListTransactionsResponse:
     return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=listed)
 
 
-def _passes(call: "ApiCall", request: ListTransactionsRequest, transaction: "Transaction") -> bool:
+def _passes(
+    call: "ApiCall[HasTransactions]", request: ListTransactionsRequest, transaction: "Transaction"
+) -> bool:
     record = transaction.record
     if record.state is State.DEAD:
         return False

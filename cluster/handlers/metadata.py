@@ -10,12 +10,13 @@ lacks the client's listener is LISTENER_NOT_FOUND.
 
 from collections.abc import Iterable, Sequence
 from struct import pack_into
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from cluster.handlers.authorization.cluster import cluster_bits
 from cluster.handlers.authorization.guards import operations_bits
 from cluster.handlers.authorization.metadata_topics import creatable_topics, seen_topics
 from cluster.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from cluster.handlers.context import HasAutoCreation, HasClusterId, HasConfig, HasMetadata, HasNursery
 from cluster.handlers.metadata_waits import once_told
 from cluster.handlers.mutation_quota import MutationAllowance
 from cluster.handlers.topic_metadata import TopicMetadata, View
@@ -35,7 +36,6 @@ from wire.types import NO_BROKER, NO_TOPIC_ID, TopicId
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
-    from cluster.handlers.context import BrokerContext
     from cluster.handlers.registry import Registry
     from cluster.replication.metadata_cache import ClusterSnapshot
 
@@ -45,6 +45,10 @@ _THROTTLE_TIME_SINCE: Final = 3
 _THROTTLE_TIME_AT: Final = 8
 _TAGS_SINCE: Final = 9
 """The header of an answer has tags, a byte where there are none, since this version."""
+
+
+class _Broker(HasAutoCreation, HasClusterId, HasConfig, HasMetadata, HasNursery, Protocol):
+    """The parts of a broker that this API reaches."""
 
 
 def register(registry: "Registry") -> None:
@@ -70,11 +74,11 @@ class MetadataHandler:
         self._snapshot: ClusterSnapshot | None = None
         self._answers: dict[_Question, bytes] = {}
 
-    def begin(self, call: "ApiCall") -> None:
+    def begin(self, call: "ApiCall[_Broker]") -> None:
         """Answer at once, or after topics have been created, or after the first UpdateMetadata."""
         once_told(call, self._begin_told)
 
-    def _begin_told(self, call: "ApiCall") -> None:
+    def _begin_told(self, call: "ApiCall[_Broker]") -> None:
         request: MetadataRequest = call.request
         snapshot = call.broker.metadata.snapshot
         by_id = [topic.topic_id for topic in request.topics or () if any(topic.topic_id)]
@@ -105,7 +109,7 @@ class MetadataHandler:
 
     async def _create_and_answer(
         self,
-        call: "ApiCall",
+        call: "ApiCall[_Broker]",
         names: tuple[str, ...],
         creatable: Sequence[str],
         errors: dict[str, Error],
@@ -121,7 +125,7 @@ class MetadataHandler:
         self._answer(call, names, [*others, *(_missing(name, errors.get(name, unknown)) for name in missing)])
 
     def _answer(
-        self, call: "ApiCall", names: tuple[str, ...] | None, others: Sequence[MetadataResponseTopic]
+        self, call: "ApiCall[_Broker]", names: tuple[str, ...] | None, others: Sequence[MetadataResponseTopic]
     ) -> None:
         """Answer for the topics that exist, and for others that do not."""
         request: MetadataRequest = call.request
@@ -157,7 +161,7 @@ class MetadataHandler:
 
     def _response(
         self,
-        broker: "BrokerContext",
+        broker: "_Broker",
         snapshot: "ClusterSnapshot",
         question: _Question,
         others: Sequence[MetadataResponseTopic],
@@ -181,7 +185,7 @@ class MetadataHandler:
             cluster_authorized_operations=CLUSTER_OPERATIONS if question.cluster_operations else NOT_ASKED,
         )
 
-    def _refuse(self, call: "ApiCall", request: MetadataRequest) -> None:
+    def _refuse(self, call: "ApiCall[_Broker]", request: MetadataRequest) -> None:
         """Refuse topics by id, or without a name, in a version that knows topics by name only."""
         topics = [
             MetadataResponseTopic(error_code=Error.INVALID_REQUEST, name=topic.name or "")
@@ -190,7 +194,7 @@ class MetadataHandler:
         call.respond(MetadataResponse(cluster_id=call.broker.cluster_id, topics=topics))
 
 
-def _with_own_operations(call: "ApiCall", response: MetadataResponse) -> MetadataResponse:
+def _with_own_operations(call: "ApiCall[_Broker]", response: MetadataResponse) -> MetadataResponse:
     """Put what this client may do into an answer that says what a resource supports."""
     topics = response.topics
     if call.request.include_topic_authorized_operations:

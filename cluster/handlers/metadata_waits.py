@@ -1,13 +1,14 @@
 """Waiting for the first UpdateMetadata, or for one with a change that was asked of the controller."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import trio
 
+from cluster.handlers.context import HasController, HasMetadata, HasNursery
+
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
-    from cluster.handlers.context import BrokerContext
     from cluster.replication.metadata_cache import ClusterSnapshot, MetadataCache
 
 FIRST_TOLD_TIMEOUT_MS: Final = 5_000
@@ -16,7 +17,18 @@ OTHERS_TOLD_TIMEOUT_MS: Final = 1_000
 """How long the answer to CreateTopics waits for brokers that do not know the topic yet."""
 
 
-def once_told(call: "ApiCall", begin: "Callable[[ApiCall], None]") -> None:
+class Waiting(HasMetadata, HasNursery, Protocol):
+    """A broker on which requests may wait for metadata."""
+
+
+class Controlling(HasController, HasMetadata, Protocol):
+    """A broker whose controller knows which brokers have answered it."""
+
+
+WaitingT = TypeVar("WaitingT", bound=Waiting)
+
+
+def once_told(call: "ApiCall[WaitingT]", begin: "Callable[[ApiCall[WaitingT]], None]") -> None:
     """Begin a request that asks about the cluster; before the first UpdateMetadata, wait for it.
 
     A broker listens before it is registered, and so before the controller tells it anything. A cluster without
@@ -32,7 +44,7 @@ def once_told(call: "ApiCall", begin: "Callable[[ApiCall], None]") -> None:
         call.broker.nursery.start_soon(_begin_told, call, begin, name="waiting for metadata")
 
 
-async def _begin_told(call: "ApiCall", begin: "Callable[[ApiCall], None]") -> None:
+async def _begin_told(call: "ApiCall[WaitingT]", begin: "Callable[[ApiCall[WaitingT]], None]") -> None:
     await wait_told(call.broker.metadata, lambda snapshot: bool(snapshot.brokers), FIRST_TOLD_TIMEOUT_MS)
     begin(call)
 
@@ -57,7 +69,7 @@ async def wait_told(
 
 
 async def wait_all_told(
-    broker: "BrokerContext", condition: "Callable[[ClusterSnapshot], bool]", timeout_ms: int
+    broker: Controlling, condition: "Callable[[ClusterSnapshot], bool]", timeout_ms: int
 ) -> bool:
     """Wait until this broker, which is the controller, has been told something, and then until the others have.
 

@@ -10,6 +10,7 @@ from wire.errors import ApiError, Error
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import CallContext
 
 
 class MutationAllowance:
@@ -22,7 +23,7 @@ class MutationAllowance:
 
     __slots__ = ("_call", "_strict")
 
-    def __init__(self, call: "ApiCall", *, strict: bool) -> None:
+    def __init__(self, call: "ApiCall[CallContext]", *, strict: bool) -> None:
         self._call = call
         self._strict = strict
 

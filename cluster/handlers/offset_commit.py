@@ -6,10 +6,11 @@ protocol only, which is not served. Partitions that do not exist are refused, th
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from cluster.coordinator.offset_bytes import NO_EXPIRY, CommittedOffset
 from cluster.handlers.bounded_concurrency import each_of
+from cluster.handlers.context import HasConfig, HasGroups, HasMetadata, HasNursery, HasStore
 from cluster.handlers.failures import EXPECTED_FAILURES, failure_of
 from wire.apis import ApiKey
 from wire.errors import Error
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 _NO_RETENTION = -1
 
 
+class _Broker(HasConfig, HasGroups, HasMetadata, HasNursery, HasStore, Protocol):
+    """The parts of a broker that this API reaches."""
+
+
 class _Sorted(NamedTuple):
     """The partitions of a request: those that exist, and the errors of the others."""
 
@@ -41,7 +46,7 @@ def register(registry: "Registry") -> None:
     registry.add(ApiKey.OFFSET_COMMIT, 0, 9, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[_Broker]") -> None:
     """Hand the positions to the coordinator, or to ZooKeeper."""
     request: OffsetCommitRequest = call.request
     asked, refused = _sort(call)
@@ -78,7 +83,7 @@ def begin(call: "ApiCall") -> None:
 
 
 async def _commit_to_zookeeper(
-    call: "ApiCall",
+    call: "ApiCall[_Broker]",
     asked: dict[TopicPartition, OffsetCommitRequestPartition],
     refused: dict[TopicPartition, Error],
 ) -> None:
@@ -104,7 +109,7 @@ async def _commit_to_zookeeper(
     call.respond(_response(request, outcomes))
 
 
-def _sort(call: "ApiCall") -> _Sorted:
+def _sort(call: "ApiCall[_Broker]") -> _Sorted:
     request: OffsetCommitRequest = call.request
     topics = call.broker.metadata.snapshot.topics
     found = _Sorted({}, {})

@@ -1,7 +1,8 @@
 """OffsetDelete 0: forget a group's positions in topics that none of its members subscribes to (KIP-496)."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from cluster.handlers.context import HasGroups, HasMetadata
 from wire.apis import ApiKey
 from wire.errors import Error
 from wire.messages.offset_delete import (
@@ -17,12 +18,16 @@ if TYPE_CHECKING:
     from cluster.handlers.registry import Registry
 
 
+class _Broker(HasGroups, HasMetadata, Protocol):
+    """The parts of a broker that this API reaches."""
+
+
 def register(registry: "Registry") -> None:
     """Serve OffsetDelete."""
     registry.add(ApiKey.OFFSET_DELETE, 0, 0, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[_Broker]") -> None:
     """Answer at once: what is forgotten here is written, and not waited for."""
     request: OffsetDeleteRequest = call.request
     topics = call.broker.metadata.snapshot.topics

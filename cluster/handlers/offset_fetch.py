@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from cluster.coordinator.offset_bytes import CommittedOffset
 from cluster.handlers.bounded_concurrency import each_of
+from cluster.handlers.context import HasGroups, HasMetadata, HasNursery, HasStore
 from cluster.handlers.failures import EXPECTED_FAILURES, failure_of
 from cluster.zookeeper.json_data import MalformedZnodeError
 from wire.apis import ApiKey
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 _Found = Mapping[TopicPartition, CommittedOffset | Error | None]
 
 
+class _Broker(HasGroups, HasMetadata, HasNursery, HasStore, Protocol):
+    """The parts of a broker that this API reaches."""
+
+
 class _AskedTopic(Protocol):
     """A topic of a request; the message has two classes for it, alike."""
 
@@ -47,7 +52,7 @@ def register(registry: "Registry") -> None:
     registry.add(ApiKey.OFFSET_FETCH, 0, 9, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[_Broker]") -> None:
     """Answer from what the coordinator knows, or look in ZooKeeper."""
     request: OffsetFetchRequest = call.request
     if call.version == 0:
@@ -59,7 +64,7 @@ def begin(call: "ApiCall") -> None:
         call.respond(OffsetFetchResponse(groups=groups))
 
 
-async def _fetch_from_zookeeper(call: "ApiCall") -> None:
+async def _fetch_from_zookeeper(call: "ApiCall[_Broker]") -> None:
     request: OffsetFetchRequest = call.request
     broker = call.broker
     found: dict[TopicPartition, CommittedOffset | Error | None] = {}
@@ -85,7 +90,7 @@ async def _fetch_from_zookeeper(call: "ApiCall") -> None:
     call.respond(OffsetFetchResponse(topics=_topics(topics, found)))
 
 
-def _of_one_group(call: "ApiCall") -> OffsetFetchResponse:
+def _of_one_group(call: "ApiCall[_Broker]") -> OffsetFetchResponse:
     request: OffsetFetchRequest = call.request
     topics = request.topics
     error, found = call.broker.groups.offsets.committed(
@@ -103,7 +108,7 @@ def _of_one_group(call: "ApiCall") -> OffsetFetchResponse:
 
 
 def _of_group(
-    call: "ApiCall", group_id: str, topics: Sequence[_AskedTopic] | None
+    call: "ApiCall[_Broker]", group_id: str, topics: Sequence[_AskedTopic] | None
 ) -> OffsetFetchResponseGroup:
     error, found = call.broker.groups.offsets.committed(
         group_id,

@@ -18,6 +18,7 @@ from wire.types import TopicPartition
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasReplicas
     from cluster.handlers.registry import Registry
 
 
@@ -26,7 +27,7 @@ def register(registry: "Registry") -> None:
     registry.add(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[HasReplicas]") -> None:
     """Look the epochs up and answer."""
     request: OffsetForLeaderEpochRequest = call.request
     call.respond(
@@ -42,7 +43,7 @@ def begin(call: "ApiCall") -> None:
     )
 
 
-def _answer(call: "ApiCall", topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _answer(call: "ApiCall[HasReplicas]", topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
         partition = call.broker.replicas.hosted.find(TopicPartition(topic, asked.partition))
         epoch, end = find_epoch_end(partition, asked.leader_epoch, asked.current_leader_epoch)

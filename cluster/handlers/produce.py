@@ -11,8 +11,9 @@ Transactional batches need a transactional id. The first one of a transaction wa
 coordinator has confirmed it, with those behind it (`cluster.replication.leader.verified_appends`, KIP-890).
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
+from cluster.handlers.context import HasMetadata, HasReplicas
 from cluster.handlers.current_leader import current_leader
 from cluster.handlers.transaction_errors import known_error
 from cluster.replication.leader.delayed_produce import ProduceResult, ProduceResults
@@ -50,12 +51,16 @@ _PRODUCER_ID: Final = slice(43, 51)
 _NO_LEADER: Final = LeaderIdAndEpoch()
 
 
+class _Broker(HasMetadata, HasReplicas, Protocol):
+    """The parts of a broker that this API reaches."""
+
+
 def register(registry: "Registry") -> None:
     """Serve Produce."""
     registry.add(ApiKey.PRODUCE, 0, 11, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[_Broker]") -> None:
     """Append, and answer when the acks that the client wants are there."""
     request: ProduceRequest = call.request
     version, acks = call.version, request.acks
@@ -101,7 +106,7 @@ def begin(call: "ApiCall") -> None:
 
 
 def _append(
-    call: "ApiCall",
+    call: "ApiCall[_Broker]",
     request: ProduceRequest,
     batches: list[tuple[TopicPartition, memoryview | bytearray | None]],
     finish: "OnProduced",
@@ -144,7 +149,7 @@ def _check(version: int, records: memoryview | None) -> Error:
 
 
 def _response(
-    call: "ApiCall", layout: list[tuple[str, list[TopicPartition]]], results: ProduceResults
+    call: "ApiCall[_Broker]", layout: list[tuple[str, list[TopicPartition]]], results: ProduceResults
 ) -> ProduceResponse:
     endpoints: dict[BrokerId, NodeEndpoint] = {}
     topics = [
@@ -157,7 +162,10 @@ def _response(
 
 
 def _partition(
-    call: "ApiCall", key: TopicPartition, result: ProduceResult, endpoints: dict[BrokerId, NodeEndpoint]
+    call: "ApiCall[_Broker]",
+    key: TopicPartition,
+    result: ProduceResult,
+    endpoints: dict[BrokerId, NodeEndpoint],
 ) -> PartitionProduceResponse:
     error = result.error
     if error is Error.NONE:

@@ -7,6 +7,7 @@ from wire.messages.reach_broker import ReachBrokerRequest, ReachBrokerResponse
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasSessionWatch
     from cluster.handlers.registry import Registry
 
 
@@ -15,7 +16,7 @@ def register(registry: "Registry") -> None:
     registry.add_async(ApiKey.REACH_BROKER, 0, 0, handle)
 
 
-async def handle(call: "ApiCall") -> ReachBrokerResponse:
+async def handle(call: "ApiCall[HasSessionWatch]") -> ReachBrokerResponse:
     """Try it. A broker that does not watch over others says that it can: it vetoes what it takes no part in."""
     request: ReachBrokerRequest = call.request
     watch = call.broker.session_watch

@@ -12,11 +12,12 @@ from wire.codec import decoder
 if TYPE_CHECKING:
     from cluster.handlers.authorization.guards import Guard
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import BrokerContext
     from cluster.metrics.catalogue import BrokerMetrics
     from cluster.metrics.registry import Counter, Histogram
 
-Begin = Callable[["ApiCall"], None]
-Handle = Callable[["ApiCall"], Awaitable[Any]]
+Begin = Callable[["ApiCall[BrokerContext]"], None]
+Handle = Callable[["ApiCall[BrokerContext]"], Awaitable[Any]]
 Decode = Callable[[Any, int], tuple[Any, int]]
 
 

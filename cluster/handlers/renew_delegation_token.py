@@ -9,6 +9,7 @@ from wire.messages.renew_delegation_token import RenewDelegationTokenRequest, Re
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasTokens
     from cluster.handlers.registry import Registry
 
 
@@ -17,7 +18,7 @@ def register(registry: "Registry") -> None:
     registry.add_async(ApiKey.RENEW_DELEGATION_TOKEN, 0, 2, handle)
 
 
-async def handle(call: "ApiCall") -> RenewDelegationTokenResponse:
+async def handle(call: "ApiCall[HasTokens]") -> RenewDelegationTokenResponse:
     """Store the token with its new end, and answer with that."""
     request: RenewDelegationTokenRequest = call.request
     try:

@@ -13,6 +13,7 @@ from wire.messages.sasl_handshake import SaslHandshakeResponse
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import CallContext
     from cluster.handlers.registry import Registry
 
 
@@ -22,12 +23,12 @@ def register(registry: "Registry") -> None:
     registry.add(ApiKey.SASL_AUTHENTICATE, 0, 2, begin_authenticate)
 
 
-def begin_handshake(call: "ApiCall") -> None:
+def begin_handshake(call: "ApiCall[CallContext]") -> None:
     """Refuse a handshake."""
     call.respond(SaslHandshakeResponse(error_code=Error.ILLEGAL_SASL_STATE))
 
 
-def begin_authenticate(call: "ApiCall") -> None:
+def begin_authenticate(call: "ApiCall[CallContext]") -> None:
     """Refuse a token."""
     call.respond(
         SaslAuthenticateResponse(

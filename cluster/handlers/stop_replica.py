@@ -10,6 +10,7 @@ from wire.apis import ApiKey
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasReplicas
     from cluster.handlers.registry import Registry
     from wire.messages.stop_replica import StopReplicaResponse
 
@@ -19,6 +20,6 @@ def register(registry: "Registry") -> None:
     registry.add_async(ApiKey.STOP_REPLICA, 0, 4, handle)
 
 
-async def handle(call: "ApiCall") -> "StopReplicaResponse":
+async def handle(call: "ApiCall[HasReplicas]") -> "StopReplicaResponse":
     """Stop the replicas that the request names."""
     return await call.broker.replicas.roles.stop_replicas(call.request)

@@ -13,6 +13,7 @@ from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasGroups
     from cluster.handlers.registry import Registry
 
 
@@ -21,7 +22,7 @@ def register(registry: "Registry") -> None:
     registry.add(ApiKey.SYNC_GROUP, 0, 5, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[HasGroups]") -> None:
     """Hand the request to the coordinator, which answers now or later."""
     request: SyncGroupRequest = call.request
 

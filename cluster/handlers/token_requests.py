@@ -9,6 +9,7 @@ from wire.types import WallMs
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasTokens
     from cluster.zookeeper.stored_tokens import StoredTokens
 
 FIRST_WITH_REQUESTER: Final = 3
@@ -17,7 +18,7 @@ NEVER: Final = WallMs(-1)
 """The times of a token in an answer that refuses it."""
 
 
-def tokens_of(call: "ApiCall") -> "StoredTokens":
+def tokens_of(call: "ApiCall[HasTokens]") -> "StoredTokens":
     """Return the tokens, for a connection that may ask for them.
 
     Raises:

@@ -10,6 +10,7 @@ from wire.errors import Error
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import CallContext
 
 _OLD: Final[dict[tuple[ApiKey, Error], tuple[int, Error]]] = {
     (ApiKey.INIT_PRODUCER_ID, Error.PRODUCER_FENCED): (4, Error.INVALID_PRODUCER_EPOCH),
@@ -26,7 +27,7 @@ _OLD: Final[dict[tuple[ApiKey, Error], tuple[int, Error]]] = {
 """By API and error: since which version it may be answered, and what older ones get."""
 
 
-def known_error(call: "ApiCall", key: ApiKey, error: Error) -> Error:
+def known_error(call: "ApiCall[CallContext]", key: ApiKey, error: Error) -> Error:
     """Return an error as the version of a request can carry it."""
     mapped = _OLD.get((key, error))
     return error if mapped is None or call.version >= mapped[0] else mapped[1]

@@ -6,10 +6,11 @@ that do not exist are refused, the others committed.
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from cluster.coordinator.offset_bytes import CommittedOffset
 from cluster.coordinator.offsets_log import Writer
+from cluster.handlers.context import HasGroups, HasMetadata, HasReplicas
 from cluster.handlers.transaction_errors import known_error
 from wire.apis import ApiKey
 from wire.errors import Error
@@ -27,12 +28,16 @@ if TYPE_CHECKING:
     from cluster.handlers.registry import Registry
 
 
+class _Broker(HasGroups, HasMetadata, HasReplicas, Protocol):
+    """The parts of a broker that this API reaches."""
+
+
 def register(registry: "Registry") -> None:
     """Serve TxnOffsetCommit."""
     registry.add(ApiKey.TXN_OFFSET_COMMIT, 0, 4, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[_Broker]") -> None:
     """Hand the positions to the group's coordinator, which holds them until the transaction's marker."""
     request: TxnOffsetCommitRequest = call.request
     now = call.broker.clock.wall_ms()
@@ -68,14 +73,14 @@ def begin(call: "ApiCall") -> None:
     )
 
 
-def _verify(call: "ApiCall", at: TopicPartition, on_verified: "OnVerified") -> None:
+def _verify(call: "ApiCall[_Broker]", at: TopicPartition, on_verified: "OnVerified") -> None:
     request: TxnOffsetCommitRequest = call.request
     call.broker.replicas.verified_appends.verify(
         request.transactional_id, at, request.producer_id, request.producer_epoch, on_verified
     )
 
 
-def _response(call: "ApiCall", outcomes: Mapping[TopicPartition, Error]) -> TxnOffsetCommitResponse:
+def _response(call: "ApiCall[_Broker]", outcomes: Mapping[TopicPartition, Error]) -> TxnOffsetCommitResponse:
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(

@@ -9,6 +9,7 @@ from wire.apis import ApiKey
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasReplicas
     from cluster.handlers.registry import Registry
     from wire.messages.update_metadata import UpdateMetadataResponse
 
@@ -18,6 +19,6 @@ def register(registry: "Registry") -> None:
     registry.add_async(ApiKey.UPDATE_METADATA, 0, 8, handle)
 
 
-async def handle(call: "ApiCall") -> "UpdateMetadataResponse":
+async def handle(call: "ApiCall[HasReplicas]") -> "UpdateMetadataResponse":
     """Take over what the request tells."""
     return await call.broker.replicas.roles.update_metadata(call.request)

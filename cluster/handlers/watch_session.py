@@ -3,8 +3,9 @@
 The ensemble is ours, as brokers of one cluster share it. An empty password takes the key back.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from cluster.handlers.context import HasConfig, HasSessionWatch
 from cluster.zookeeper.session_closer import SessionKey
 from wire.apis import ApiKey
 from wire.messages.watch_session import WatchSessionRequest, WatchSessionResponse
@@ -14,12 +15,16 @@ if TYPE_CHECKING:
     from cluster.handlers.registry import Registry
 
 
+class _Broker(HasConfig, HasSessionWatch, Protocol):
+    """The parts of a broker that this API reaches."""
+
+
 def register(registry: "Registry") -> None:
     """Serve WatchSession."""
     registry.add(ApiKey.WATCH_SESSION, 0, 0, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[_Broker]") -> None:
     """Hold the key, or let go of it."""
     request: WatchSessionRequest = call.request
     watch = call.broker.session_watch

@@ -21,6 +21,7 @@ from wire.types import TopicPartition
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasTransactions
     from cluster.handlers.registry import Registry
 
 
@@ -29,7 +30,7 @@ def register(registry: "Registry") -> None:
     registry.add(ApiKey.WRITE_TXN_MARKERS, 0, 1, begin)
 
 
-def begin(call: "ApiCall") -> None:
+def begin(call: "ApiCall[HasTransactions]") -> None:
     """Write the markers, and answer when the in-sync replicas have them."""
     request: WriteTxnMarkersRequest = call.request
     markers = [

@@ -30,14 +30,16 @@ from wire.messages import (
 )
 
 if TYPE_CHECKING:
+    from cluster.handlers.authorization.guards import Guarded
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import CallContext
 
 REFUSED: Final = Error.CLUSTER_AUTHORIZATION_FAILED
 TEXT: Final = "not authorized"
 """Kafka quotes the whole request here, which tells the client nothing and a log reader too much."""
 
 
-def _leader_and_isr_refused(call: "ApiCall") -> leader_and_isr.LeaderAndIsrResponse:
+def _leader_and_isr_refused(call: "ApiCall[Guarded]") -> leader_and_isr.LeaderAndIsrResponse:
     request: leader_and_isr.LeaderAndIsrRequest = call.request
     if call.version >= 5:
         return leader_and_isr.LeaderAndIsrResponse(
@@ -72,7 +74,7 @@ def _leader_and_isr_refused(call: "ApiCall") -> leader_and_isr.LeaderAndIsrRespo
     )
 
 
-def _stop_replica_refused(call: "ApiCall") -> stop_replica.StopReplicaResponse:
+def _stop_replica_refused(call: "ApiCall[Guarded]") -> stop_replica.StopReplicaResponse:
     request: stop_replica.StopReplicaRequest = call.request
     named = [(partition.topic_name, partition.partition_index) for partition in request.ungrouped_partitions]
     named += [(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
@@ -114,7 +116,7 @@ update_features_guard = on_cluster(
 )
 
 
-def _reassignments_refused(call: "ApiCall") -> Any:
+def _reassignments_refused(call: "ApiCall[Guarded]") -> Any:
     return alter_partition_reassignments.AlterPartitionReassignmentsResponse(
         error_code=REFUSED,
         error_message=TEXT,
@@ -160,7 +162,7 @@ elect_leaders_guard = on_cluster(
 )
 
 
-def _log_dirs_refused(call: "ApiCall") -> alter_replica_log_dirs.AlterReplicaLogDirsResponse:
+def _log_dirs_refused(call: "ApiCall[Guarded]") -> alter_replica_log_dirs.AlterReplicaLogDirsResponse:
     by_topic: dict[str, list[int]] = {}
     for directory in call.request.dirs:
         for topic in directory.topics:
@@ -239,7 +241,7 @@ describe_user_scram_credentials_guard = on_cluster(
 )
 
 
-def alter_user_scram_credentials_guard(call: "ApiCall") -> bool:
+def alter_user_scram_credentials_guard(call: "ApiCall[Guarded]") -> bool:
     """Require ALTER on the cluster, of the controller; the handler of another broker says that it is none."""
     return not call.broker.controller.is_active or _alter_scram(call)
 
@@ -257,7 +259,7 @@ _alter_scram = on_cluster(
 )
 
 
-def describe_cluster_guard(call: "ApiCall") -> bool:
+def describe_cluster_guard(call: "ApiCall[Guarded]") -> bool:
     """Show what the client may do with the cluster, where it asks and may DESCRIBE it."""
     if call.request.include_cluster_authorized_operations:
         bits = cluster_bits(call)
@@ -269,7 +271,7 @@ def describe_cluster_guard(call: "ApiCall") -> bool:
     return True
 
 
-def cluster_bits(call: "ApiCall") -> int:
+def cluster_bits(call: "ApiCall[CallContext]") -> int:
     """Return the authorized-operations field of the cluster; 0 for a client that may not describe it."""
     if not call.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True):
         return 0

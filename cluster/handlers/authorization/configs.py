@@ -12,12 +12,13 @@ from wire.messages import alter_configs, describe_configs, incremental_alter_con
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from cluster.handlers.authorization.guards import Guarded
     from cluster.handlers.call import ApiCall
 
 _OF_BROKERS: Final = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER)
 
 
-def describe_configs_guard(call: "ApiCall") -> bool:
+def describe_configs_guard(call: "ApiCall[Guarded]") -> bool:
     """Require DESCRIBE_CONFIGS on each topic, and on the cluster for brokers and their loggers."""
     _narrow(
         call,
@@ -34,7 +35,7 @@ def describe_configs_guard(call: "ApiCall") -> bool:
     return True
 
 
-def alter_configs_guard(call: "ApiCall") -> bool:
+def alter_configs_guard(call: "ApiCall[Guarded]") -> bool:
     """Require ALTER_CONFIGS on each topic, and on the cluster for brokers."""
     _narrow(
         call,
@@ -51,7 +52,7 @@ def alter_configs_guard(call: "ApiCall") -> bool:
     return True
 
 
-def incremental_alter_configs_guard(call: "ApiCall") -> bool:
+def incremental_alter_configs_guard(call: "ApiCall[Guarded]") -> bool:
     """Require ALTER_CONFIGS on each topic, and on the cluster for brokers and their loggers."""
     _narrow(
         call,
@@ -68,7 +69,7 @@ def incremental_alter_configs_guard(call: "ApiCall") -> bool:
     return True
 
 
-def _sound(call: "ApiCall") -> "Sequence[Any]":
+def _sound(call: "ApiCall[Guarded]") -> "Sequence[Any]":
     """Return the resources that the handler would not refuse whoever asks: those that stand there once."""
     resources = call.request.resources
     counts = Counter((each.resource_type, each.resource_name) for each in resources)
@@ -76,7 +77,7 @@ def _sound(call: "ApiCall") -> "Sequence[Any]":
 
 
 def _narrow(
-    call: "ApiCall",
+    call: "ApiCall[Guarded]",
     asked: "Sequence[Any]",
     operation: Operation,
     answers: str,
@@ -95,7 +96,7 @@ def _narrow(
         narrow(call, "resources", permitted, answers, refusals)
 
 
-def _refusal(call: "ApiCall", resource: Any, operation: Operation) -> Error | None:
+def _refusal(call: "ApiCall[Guarded]", resource: Any, operation: Operation) -> Error | None:
     if resource.resource_type == ConfigResourceType.TOPIC:
         permitted = call.may(operation, ResourceType.TOPIC, resource.resource_name)
         return None if permitted else Error.TOPIC_AUTHORIZATION_FAILED

@@ -6,10 +6,11 @@ from cluster.security.acl import CLUSTER_NAME, Operation, ResourceType
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasMetadata
     from cluster.replication.leader.fetch_session import FetchSession
 
 
-def authorize_session(call: "ApiCall", session: "FetchSession") -> None:
+def authorize_session(call: "ApiCall[HasMetadata]", session: "FetchSession") -> None:
     """Have a session answer the partitions that this client may not read with an error.
 
     Partitions that the request does not name are covered, too: a client that loses READ is refused at its next fetch.

@@ -28,6 +28,7 @@ from wire.messages import (
 from wire.types import NO_BROKER, NO_LEADER_EPOCH, NO_OFFSET
 
 if TYPE_CHECKING:
+    from cluster.handlers.authorization.guards import Guarded
     from cluster.handlers.call import ApiCall
 
 REFUSED: Final = Error.GROUP_AUTHORIZATION_FAILED
@@ -36,7 +37,7 @@ _TRANSACTION: Final = 1
 _GROUP: Final = 0
 
 
-def _of_group(operation: Operation, refuse: "Callable[[ApiCall], Any]") -> Guard:
+def _of_group(operation: Operation, refuse: "Callable[[ApiCall[Guarded]], Any]") -> Guard:
     return required(operation, ResourceType.GROUP, lambda request: str(request.group_id), refuse)
 
 
@@ -51,7 +52,7 @@ join_group_guard = _of_group(
 _sync = _of_group(Operation.READ, lambda _: sync_group.SyncGroupResponse(error_code=REFUSED))
 
 
-def sync_group_guard(call: "ApiCall") -> bool:
+def sync_group_guard(call: "ApiCall[Guarded]") -> bool:
     """Require READ on the group; a request without its protocol is the handler's to refuse, before."""
     request: sync_group.SyncGroupRequest = call.request
     incomplete = call.version >= 5 and (request.protocol_type is None or request.protocol_name is None)
@@ -76,7 +77,7 @@ _describe_each = each_of(
 )
 
 
-def describe_groups_guard(call: "ApiCall") -> bool:
+def describe_groups_guard(call: "ApiCall[Guarded]") -> bool:
     """Require DESCRIBE on each group, and show what the client may do with those that it sees."""
     if call.request.include_authorized_operations:
         call.amend(
@@ -88,7 +89,7 @@ def describe_groups_guard(call: "ApiCall") -> bool:
 
 
 def _with_operations(
-    call: "ApiCall", group: describe_groups.DescribedGroup
+    call: "ApiCall[Guarded]", group: describe_groups.DescribedGroup
 ) -> describe_groups.DescribedGroup:
     if group.error_code:
         return group
@@ -96,7 +97,7 @@ def _with_operations(
     return group.replace(authorized_operations=bits)
 
 
-def list_groups_guard(call: "ApiCall") -> bool:
+def list_groups_guard(call: "ApiCall[Guarded]") -> bool:
     """Show every group with DESCRIBE on the cluster, else those with DESCRIBE of their own."""
     if not call.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True):
         call.amend(
@@ -111,7 +112,7 @@ def list_groups_guard(call: "ApiCall") -> bool:
     return True
 
 
-def find_coordinator_guard(call: "ApiCall") -> bool:
+def find_coordinator_guard(call: "ApiCall[Guarded]") -> bool:
     """Require DESCRIBE on the groups or transactional ids whose coordinators are asked for."""
     request: find_coordinator.FindCoordinatorRequest = call.request
     if request.key_type == _GROUP:
@@ -174,7 +175,7 @@ _delete_offsets_of_group = _of_group(
 )
 
 
-def offset_delete_guard(call: "ApiCall") -> bool:
+def offset_delete_guard(call: "ApiCall[Guarded]") -> bool:
     """Require DELETE on the group, then READ on each topic."""
     if not _delete_offsets_of_group(call):
         return False
@@ -203,7 +204,7 @@ def offset_delete_guard(call: "ApiCall") -> bool:
     return True
 
 
-def offset_fetch_guard(call: "ApiCall") -> bool:
+def offset_fetch_guard(call: "ApiCall[Guarded]") -> bool:
     """Require DESCRIBE on each group, then on each topic; topics that nobody named are left out."""
     if call.version >= 8:
         return _fetch_of_groups(call)
@@ -231,7 +232,7 @@ def offset_fetch_guard(call: "ApiCall") -> bool:
 
 
 def _refused_group_before_8(
-    call: "ApiCall", request: offset_fetch.OffsetFetchRequest
+    call: "ApiCall[Guarded]", request: offset_fetch.OffsetFetchRequest
 ) -> offset_fetch.OffsetFetchResponse:
     if call.version >= 2:
         return offset_fetch.OffsetFetchResponse(error_code=REFUSED)
@@ -258,11 +259,11 @@ def _fetch_refusal(topic: Any, error: Error) -> offset_fetch.OffsetFetchResponse
     )
 
 
-def _split_topics(call: "ApiCall", topics: Any) -> tuple[list[Any], list[Any]]:
+def _split_topics(call: "ApiCall[Guarded]", topics: Any) -> tuple[list[Any], list[Any]]:
     return split(call, topics, lambda topic: topic.name, Operation.DESCRIBE, ResourceType.TOPIC)
 
 
-def _fetch_of_groups(call: "ApiCall") -> bool:
+def _fetch_of_groups(call: "ApiCall[Guarded]") -> bool:
     groups, refused_groups = split(
         call, call.request.groups, lambda group: group.group_id, Operation.DESCRIBE, ResourceType.GROUP
     )
@@ -300,7 +301,7 @@ def _fetch_of_groups(call: "ApiCall") -> bool:
     return True
 
 
-def _is_seen(call: "ApiCall", name: str) -> bool:
+def _is_seen(call: "ApiCall[Guarded]", name: str) -> bool:
     """Whether a topic that the client did not name is shown to it."""
     return call.may(Operation.DESCRIBE, ResourceType.TOPIC, name, quiet=True)
 

@@ -8,20 +8,26 @@ resource exists that the client may not describe.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from cluster.handlers.context import CallContext, HasConfig, HasController, HasMetadata
 from cluster.security.acl import CLUSTER_NAME, OPERATIONS_OF, Operation, ResourceType
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
 
-Guard: TypeAlias = Callable[["ApiCall"], bool]
+
+class Guarded(HasConfig, HasController, HasMetadata, Protocol):
+    """What guards may look at: whether the handler will answer at all, and which topics there are."""
+
+
+Guard: TypeAlias = Callable[["ApiCall[Guarded]"], bool]
 """Returns whether the handler is to begin the request; where not, the guard has answered it."""
-Refuse: TypeAlias = Callable[["ApiCall"], Any]
+Refuse: TypeAlias = Callable[["ApiCall[Guarded]"], Any]
 """Returns the response that refuses a whole request."""
 
 
-def open_to_all(_: "ApiCall") -> bool:
+def open_to_all(_: "ApiCall[Guarded]") -> bool:
     """Require nothing."""
     return True
 
@@ -29,7 +35,7 @@ def open_to_all(_: "ApiCall") -> bool:
 def in_turn(*guards: Guard) -> Guard:
     """Require what several guards do, in their order."""
 
-    def guard(call: "ApiCall") -> bool:
+    def guard(call: "ApiCall[Guarded]") -> bool:
         return all(each(call) for each in guards)
 
     return guard
@@ -47,7 +53,7 @@ def required(
         refuse: Makes the response where it is not allowed.
     """
 
-    def guard(call: "ApiCall") -> bool:
+    def guard(call: "ApiCall[Guarded]") -> bool:
         if call.may(operation, resource_type, name(call.request)):
             return True
         call.respond(refuse(call))
@@ -80,7 +86,7 @@ def each_of(
         refuse: Makes the answer of an item that is refused.
     """
 
-    def guard(call: "ApiCall") -> bool:
+    def guard(call: "ApiCall[Guarded]") -> bool:
         permitted, refused = split(call, getattr(call.request, items), name, operation, resource_type)
         if refused:
             narrow(call, items, permitted, answers, [refuse(item) for item in refused])
@@ -90,7 +96,7 @@ def each_of(
 
 
 def split(
-    call: "ApiCall",
+    call: "ApiCall[CallContext]",
     items: Sequence[Any],
     name: Callable[[Any], str],
     operation: Operation,
@@ -104,14 +110,14 @@ def split(
 
 
 def narrow(
-    call: "ApiCall", items: str, permitted: Sequence[Any], answers: str, refusals: Sequence[Any]
+    call: "ApiCall[Guarded]", items: str, permitted: Sequence[Any], answers: str, refusals: Sequence[Any]
 ) -> None:
     """Have the handler see only the permitted items, and its answer hold the refusals, too."""
     call.request = call.request.replace(**{items: permitted})
     call.amend(lambda response: response.replace(**{answers: [*refusals, *getattr(response, answers)]}))
 
 
-def operations_bits(call: "ApiCall", resource_type: ResourceType, name: str) -> int:
+def operations_bits(call: "ApiCall[CallContext]", resource_type: ResourceType, name: str) -> int:
     """Return the authorized-operations field of a resource: what this client may do with it."""
     return sum(
         1 << operation

@@ -11,6 +11,7 @@ from wire.types import NO_TOPIC_ID
 
 if TYPE_CHECKING:
     from cluster.handlers.call import ApiCall
+    from cluster.handlers.context import HasMetadata
 
 
 class SeenTopics(NamedTuple):
@@ -20,7 +21,7 @@ class SeenTopics(NamedTuple):
     refusals: list[MetadataResponseTopic]
 
 
-def seen_topics(call: "ApiCall", names: tuple[str, ...] | None, *, by_id: bool) -> SeenTopics:
+def seen_topics(call: "ApiCall[HasMetadata]", names: tuple[str, ...] | None, *, by_id: bool) -> SeenTopics:
     """Return what a client may see of the topics that it asks for.
 
     Args:
@@ -50,7 +51,7 @@ def seen_topics(call: "ApiCall", names: tuple[str, ...] | None, *, by_id: bool) 
     return SeenTopics(tuple(name for name, verdict in verdicts.items() if verdict), refusals)
 
 
-def creatable_topics(call: "ApiCall", names: Sequence[str]) -> list[str]:
+def creatable_topics(call: "ApiCall[HasMetadata]", names: Sequence[str]) -> list[str]:
     """Return those of absent topics that this client may have created by asking for them."""
     if call.may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True):
         return list(names)

@@ -18,6 +18,7 @@ from wire.messages import (
 from wire.types import NO_OFFSET, NO_TIMESTAMP, NO_TOPIC_ID
 
 if TYPE_CHECKING:
+    from cluster.handlers.authorization.guards import Guarded
     from cluster.handlers.call import ApiCall
 
 REFUSED: Final = Error.TOPIC_AUTHORIZATION_FAILED
@@ -27,7 +28,7 @@ _CONFIGS_SINCE: Final = 5
 _BY_ID_SINCE: Final = 6
 
 
-def produce_guard(call: "ApiCall") -> bool:
+def produce_guard(call: "ApiCall[Guarded]") -> bool:
     """Require WRITE on the transactional id of transactional batches, then WRITE on each topic."""
     request: produce.ProduceRequest = call.request
     transactional = any(
@@ -133,13 +134,13 @@ _describe_for_epochs = each_of(
 )
 
 
-def offset_for_leader_epoch_guard(call: "ApiCall") -> bool:
+def offset_for_leader_epoch_guard(call: "ApiCall[Guarded]") -> bool:
     """Require CLUSTER_ACTION, which followers have, or DESCRIBE on each topic."""
     follower = call.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True)
     return follower or _describe_for_epochs(call)
 
 
-def create_topics_guard(call: "ApiCall") -> bool:
+def create_topics_guard(call: "ApiCall[Guarded]") -> bool:
     """Require CREATE on the cluster, or on each topic; and DESCRIBE_CONFIGS where configurations are shown.
 
     Who is not the controller, and topics that stand in the request twice, are the handler's to refuse.
@@ -175,7 +176,7 @@ def create_topics_guard(call: "ApiCall") -> bool:
 
 
 def _hide_configs(
-    call: "ApiCall", topic: create_topics.CreatableTopicResult
+    call: "ApiCall[Guarded]", topic: create_topics.CreatableTopicResult
 ) -> create_topics.CreatableTopicResult:
     if topic.error_code or call.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name, quiet=True):
         return topic
@@ -184,7 +185,7 @@ def _hide_configs(
     )
 
 
-def create_partitions_guard(call: "ApiCall") -> bool:
+def create_partitions_guard(call: "ApiCall[Guarded]") -> bool:
     """Require ALTER on each topic; who is not the controller, and duplicates, are the handler's to refuse."""
     if not call.broker.controller.is_active:
         return True
@@ -207,7 +208,7 @@ def create_partitions_guard(call: "ApiCall") -> bool:
     return True
 
 
-def delete_topics_guard(call: "ApiCall") -> bool:
+def delete_topics_guard(call: "ApiCall[Guarded]") -> bool:
     """Require DELETE on each topic, and DESCRIBE before a topic's id shows its name."""
     broker = call.broker
     if not (broker.controller.is_active and broker.config.delete_topic_enable):
@@ -236,7 +237,7 @@ def delete_topics_guard(call: "ApiCall") -> bool:
 
 
 def _delete_refusal(
-    call: "ApiCall", topic: delete_topics.DeleteTopicState
+    call: "ApiCall[Guarded]", topic: delete_topics.DeleteTopicState
 ) -> delete_topics.DeletableTopicResult | None:
     name = topic.name
     if name is None:

@@ -20,19 +20,20 @@ from wire.types import NO_PRODUCER_EPOCH
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from cluster.handlers.authorization.guards import Guarded
     from cluster.handlers.call import ApiCall
 
 REFUSED: Final = Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 _FROM_BROKERS_SINCE: Final = 4
 
 
-def _of_id(operation: Operation, refuse: "Callable[[ApiCall], Any]") -> Guard:
+def _of_id(operation: Operation, refuse: "Callable[[ApiCall[Guarded]], Any]") -> Guard:
     return required(
         operation, ResourceType.TRANSACTIONAL_ID, lambda request: str(request.transactional_id), refuse
     )
 
 
-def init_producer_id_guard(call: "ApiCall") -> bool:
+def init_producer_id_guard(call: "ApiCall[Guarded]") -> bool:
     """Require WRITE on the transactional id; without one IDEMPOTENT_WRITE on the cluster, or WRITE on any topic."""
     request: init_producer_id.InitProducerIdRequest = call.request
     if request.transactional_id is not None:
@@ -50,7 +51,7 @@ def init_producer_id_guard(call: "ApiCall") -> bool:
     return permitted
 
 
-def add_partitions_to_txn_guard(call: "ApiCall") -> bool:
+def add_partitions_to_txn_guard(call: "ApiCall[Guarded]") -> bool:
     """Require CLUSTER_ACTION of brokers; of clients WRITE on the id and on every topic, or nothing is added."""
     if call.version >= _FROM_BROKERS_SINCE:
         return _add_from_broker(call)
@@ -126,7 +127,7 @@ def _refused_commit(topic: txn_offset_commit.TxnOffsetCommitRequestTopic, error:
     )
 
 
-def _refused_commits(error: Error) -> "Callable[[ApiCall], Any]":
+def _refused_commits(error: Error) -> "Callable[[ApiCall[Guarded]], Any]":
     return lambda call: txn_offset_commit.TxnOffsetCommitResponse(
         topics=[_refused_commit(topic, error) for topic in call.request.topics]
     )
@@ -157,7 +158,7 @@ _from_broker = on_cluster(
 )
 
 
-def write_txn_markers_guard(call: "ApiCall") -> bool:
+def write_txn_markers_guard(call: "ApiCall[Guarded]") -> bool:
     """Require ALTER on the cluster, as an administrator's tool has, or CLUSTER_ACTION."""
     tool = call.may(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True)
     return tool or _from_broker(call)
@@ -191,7 +192,7 @@ _describe_each = each_of(
 )
 
 
-def describe_transactions_guard(call: "ApiCall") -> bool:
+def describe_transactions_guard(call: "ApiCall[Guarded]") -> bool:
     """Require DESCRIBE on each id; of its topics show those that the client may describe."""
     call.amend(
         lambda response: response.replace(
@@ -210,7 +211,7 @@ def describe_transactions_guard(call: "ApiCall") -> bool:
     return _describe_each(call)
 
 
-def list_transactions_guard(call: "ApiCall") -> bool:
+def list_transactions_guard(call: "ApiCall[Guarded]") -> bool:
     """Show the transactions whose id the client may describe."""
     call.amend(
         lambda response: response.replace(

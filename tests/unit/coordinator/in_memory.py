@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import trio
 from trio.testing import MockClock
@@ -219,6 +218,19 @@ def run_shell(body: Callable[[Shell], Awaitable[None]], **settings: int) -> None
     run(main)
 
 
+class StoppedClock:
+    """A clock that stands still."""
+
+    def __init__(self, wall_ms: int = NOON) -> None:
+        self._wall_ms = WallMs(wall_ms)
+
+    def wall_ms(self) -> WallMs:
+        return self._wall_ms
+
+    def monotonic(self) -> MonotonicSeconds:
+        return MonotonicSeconds(0.0)
+
+
 class OneLogReplicas:
     """The replicas of a broker that has one partition of ``__consumer_offsets``, on a real log."""
 
@@ -228,7 +240,7 @@ class OneLogReplicas:
         self.directory = directory
         self.config = LogConfig() if config is None else config
         directory.mkdir(exist_ok=True)
-        self.clock = SimpleNamespace(wall_ms=lambda: WallMs(NOON), monotonic=lambda: MonotonicSeconds(0.0))
+        self.clock = StoppedClock()
         self.store = LogStore.open([directory], self.config, {}, self.clock, RealDisk())
         found = self.store.get(partition)
         self.log: Log = self.store.create(partition) if found is None else found
@@ -236,7 +248,11 @@ class OneLogReplicas:
         self.epoch = LeaderEpoch(0)
         self.replicates = True
         self.told = Error.NONE
-        self.hosted = SimpleNamespace(get=lambda at: SimpleNamespace(log=self.log))
+        self.hosted = self
+
+    def get(self, at: TopicPartition) -> "OneLogReplicas":
+        """Return the one partition, which is this: it has the log."""
+        return self
 
     def leader_log(self, at: TopicPartition) -> Log:
         if not self.is_leader:

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 
 import pytest
 import trio
@@ -26,7 +25,7 @@ from storage.compaction.cleaner import Cleaner, CleanerSettings
 from storage.compaction.cleaning import clean
 from storage.disk import RealDisk
 from storage.log_config import LogConfig
-from tests.unit.coordinator.in_memory import NOON, OneLogReplicas, producer
+from tests.unit.coordinator.in_memory import NOON, OneLogReplicas, StoppedClock, producer
 from tests.unit.coordinator.one_broker import Broker, another
 from wire.errors import Error
 from wire.records.builder import build_batch
@@ -246,9 +245,7 @@ def test_an_old_snapshot_is_not_used_as_deletions_may_be_gone_without_a_trace(on
         await with_snapshot(broker)
         for later_ms, start in ((59_999, 200), (60_000, 0)):
             later = WallMs(broker.shell.clock.wall_ms() + later_ms)
-            snapshots = group_snapshots.GroupSnapshots(
-                SimpleNamespace(wall_ms=lambda later=later: later), broker._offload
-            )
+            snapshots = group_snapshots.GroupSnapshots(StoppedClock(later), broker._offload)
             assert (await snapshots.begin(broker.replicas.log)).next_offset == start
         # While the broker runs it is written anew long before, whether or not anything has come.
         await trio.sleep(100)

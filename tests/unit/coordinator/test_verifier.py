@@ -1,7 +1,6 @@
 """Questions about transactions on their way to other brokers: merged, never displaced, refused in doubt."""
 
 from collections.abc import Awaitable, Callable
-from types import SimpleNamespace
 
 import pytest
 import trio
@@ -10,7 +9,9 @@ from cluster.coordinator.transactions.peer_channel import PeerChannel
 from cluster.coordinator.transactions.verifier import Verifier
 from cluster.metrics.catalogue import BrokerMetrics
 from cluster.network.broker_client import ConnectionFailedError
+from cluster.network.endpoints import SecurityProtocol
 from cluster.replication.leader.verified_appends import Question
+from cluster.replication.metadata_cache import Node
 from simulation.clock import SimulatedClock
 from tests.unit.coordinator.in_memory import run
 from wire.apis import ApiKey
@@ -45,7 +46,7 @@ class Peer:
         self.leaves_out: set[TopicPartition] = set()
 
     def find(self):
-        return SimpleNamespace(host="there", port=9092) if self.is_live else None
+        return Node(BrokerId(2), "there", 9092, None, SecurityProtocol.PLAINTEXT) if self.is_live else None
 
     def connect(self, node):
         self.connections += 1

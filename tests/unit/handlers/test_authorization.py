@@ -1,9 +1,10 @@
 """Every API, allowed and denied: which rules it asks for, in which order, and what a client is answered."""
 
-from types import SimpleNamespace
+from dataclasses import dataclass, replace
 
 import pytest
 
+from cluster.configuration.broker_config import BrokerConfig
 from cluster.handlers.authorization.fetch_sessions import authorize_session
 from cluster.handlers.authorization.table import GUARDS
 from cluster.handlers.dispatch import Dispatcher
@@ -11,9 +12,11 @@ from cluster.handlers.metadata import MetadataHandler
 from cluster.handlers.registry import Registry
 from cluster.handlers.served import served_apis
 from cluster.replication.leader.fetch_session import FetchSession
+from cluster.replication.metadata_cache import ClusterSnapshot, LiveBroker, MetadataCache
 from cluster.security.acl import AclRule, Operation, PatternType, Permission, ResourcePattern, ResourceType
 from cluster.security.authorizer import Authorizer
 from cluster.security.principal import KafkaPrincipal
+from tests.unit.handlers.calls import Broker, Connection
 from wire.apis import API_TABLE, ApiKey
 from wire.errors import Error
 from wire.frames import decode_response, encode_request
@@ -52,13 +55,7 @@ def at(value, path):
 
 class Slot:
     def __init__(self, principal):
-        self.connection = SimpleNamespace(
-            principal=principal,
-            peer_host="192.0.2.1",
-            peer="192.0.2.1:1",
-            subject=None,
-            listener_name="PLAINTEXT",
-        )
+        self.connection = Connection(principal)
         self.answer = None
         self.closed = False
 
@@ -68,6 +65,21 @@ class Slot:
 
     def close(self):
         self.closed = True
+
+
+@dataclass(eq=False)
+class Controller:
+    is_active: bool
+
+
+@dataclass(eq=False)
+class Guarded(Broker):
+    served: Registry
+    controller: Controller
+    config: BrokerConfig
+    metadata: MetadataCache
+    cluster_id: str = "c"
+    nursery: None = None
 
 
 class Site:
@@ -84,22 +96,17 @@ class Site:
             if key in GUARDS:
                 registry.add(key, api.min_version, api.max_version, self.begun.append)
         registry.protect(GUARDS)
-        snapshot = SimpleNamespace(
+        metadata = MetadataCache()
+        metadata.snapshot = ClusterSnapshot(
             topics={"t": {0: None}, "secret": {0: None}},
             topic_names={TOPIC_ID: "t"},
             topic_ids={"t": TOPIC_ID},
-            brokers={1: SimpleNamespace(nodes={})},
+            brokers={1: LiveBroker(1, None, {})},
             controller_id=1,
         )
-        self.broker = SimpleNamespace(
-            served=registry,
-            authorizer=self.authorizer,
-            controller=SimpleNamespace(is_active=is_controller),
-            config=SimpleNamespace(delete_topic_enable=True, auto_create_topics_enable=True),
-            metadata=SimpleNamespace(snapshot=snapshot),
-            cluster_id="c",
-            nursery=None,
-            throttling=None,
+        config = BrokerConfig({"zookeeper.connect": "x", "broker.id": "1"})
+        self.broker = Guarded(
+            registry, Controller(is_controller), config, metadata, authorizer=self.authorizer
         )
         self.dispatcher = Dispatcher(self.broker, registry)
 
@@ -449,7 +456,8 @@ def metadata(site, topics, version, **values):
 @pytest.fixture
 def site():
     site = Site("Describe Topic:t")
-    site.broker.metadata.snapshot.topics = {"t": {}, "secret": {}}
+    metadata = site.broker.metadata
+    metadata.snapshot = replace(metadata.snapshot, topics={"t": {}, "secret": {}})
     return site
 
 
@@ -486,8 +494,10 @@ def test_the_operations_of_a_topic_are_the_clients_own(site):
     assert response.cluster_authorized_operations == 1 << Operation.DESCRIBE
 
 
-class Item(SimpleNamespace):
-    __hash__ = object.__hash__
+@dataclass(eq=False)
+class Item:
+    topic: str
+    topic_partition: tuple[str, int]
 
 
 def session_of(*topics, is_follower=False):

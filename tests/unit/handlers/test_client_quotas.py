@@ -1,6 +1,6 @@
 """Altering and describing quotas against a ZooKeeper in memory, and taking them over."""
 
-from types import SimpleNamespace
+from dataclasses import dataclass
 
 import pytest
 import trio
@@ -12,11 +12,11 @@ from cluster.configuration.broker_config import BrokerConfig
 from cluster.handlers import alter_client_quotas, describe_client_quotas
 from cluster.network.connection_limits import ConnectionLimits
 from cluster.network.connection_quotas import ConnectionQuotas
-from cluster.security.principal import ANONYMOUS
 from cluster.zookeeper.broker_store import BrokerStore
 from cluster.zookeeper.config_changes import ConfigChanges
 from simulation.zookeeper import FakeZooKeeper
 from simulation.zookeeper_ensemble import FakeEnsemble
+from tests.unit.handlers.calls import Broker, KeptCall
 from timing.timing_wheel import Timer
 from wire.errors import Error
 from wire.messages import alter_client_quotas as alter
@@ -37,6 +37,12 @@ def look_up(host):
     raise OSError(-2, "Name or service not known")
 
 
+@dataclass(eq=False)
+class Altering(Broker):
+    store: BrokerStore
+    connection_limits: ConnectionLimits
+
+
 class Site:
     def __init__(self):
         self.zookeeper = FakeZooKeeper(FakeEnsemble())
@@ -44,8 +50,8 @@ class Site:
         self.store = BrokerStore(self.zookeeper)
         config = BrokerConfig({"zookeeper.connect": "x", "broker.id": "1"})
         limits = ConnectionLimits(config, at_once, look_up)
-        self.broker = SimpleNamespace(store=self.store, connection_limits=limits)
-        self.context = SimpleNamespace(throttling=None)
+        self.broker = Altering(self.store, limits)
+        self.context = Broker()
         self.connections = ConnectionQuotas(("A",))
         self.live = LiveConfiguration(config, self.store, ConfigChanges(self.zookeeper, lambda: WallMs(0)))
         self.quotas = LiveQuotas(client_quotas(config), limits)
@@ -65,8 +71,7 @@ class Site:
             ],
             validate_only=validate_only,
         )
-        call = SimpleNamespace(broker=self.broker, request=request, principal=ANONYMOUS)
-        response = await alter_client_quotas.handle(call)
+        response = await alter_client_quotas.handle(KeptCall(self.broker, request, 1))
         return [Error.from_code(each.error_code) for each in response.entries]
 
     async def describe(self, *components, strict=False):
@@ -77,7 +82,7 @@ class Site:
             ],
             strict=strict,
         )
-        response = await describe_client_quotas.handle(SimpleNamespace(broker=self.broker, request=request))
+        response = await describe_client_quotas.handle(KeptCall(self.broker, request, 1))
         if response.error_code:
             return Error.from_code(response.error_code)
         return {

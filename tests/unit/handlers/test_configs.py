@@ -1,6 +1,7 @@
 """Describing and altering configurations against a ZooKeeper in memory, and taking changes over."""
 
-from types import SimpleNamespace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import pytest
 import trio
@@ -12,16 +13,18 @@ from cluster.configuration.catalogue import broker_settings, topic_settings
 from cluster.handlers import alter_configs, config_resources, describe_configs, incremental_alter_configs
 from cluster.handlers.config_resources import ResourceType
 from cluster.network.connection_limits import ConnectionLimits
+from cluster.replication.metadata_cache import ClusterSnapshot, MetadataCache
 from cluster.zookeeper.broker_store import BrokerStore
 from cluster.zookeeper.config_changes import ConfigChanges
 from cluster.zookeeper.znodes import BROKERS, DEFAULT_ENTITY, TOPICS
 from simulation.zookeeper import FakeZooKeeper
 from simulation.zookeeper_ensemble import FakeEnsemble
+from tests.unit.handlers.calls import Broker, KeptCall
 from wire.errors import ApiError, Error
 from wire.messages import alter_configs as alter_messages
 from wire.messages import incremental_alter_configs as incremental_messages
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from wire.types import WallMs
+from wire.types import TopicPartition, WallMs
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 TOPIC, BROKER, LOGGER = ResourceType.TOPIC, ResourceType.BROKER, ResourceType.BROKER_LOGGER
@@ -36,6 +39,16 @@ def look_up(host):
     raise OSError(-2, "Name or service not known")
 
 
+@dataclass(eq=False)
+class Configured(Broker):
+    config: BrokerConfig
+    broker_id: int
+    store: BrokerStore
+    metadata: MetadataCache
+    zookeeper: FakeZooKeeper
+    connection_limits: ConnectionLimits
+
+
 def in_broker(test):
     """Run a test with a broker 1 that knows the topic t, on a ZooKeeper in memory."""
 
@@ -46,21 +59,17 @@ def in_broker(test):
         store = BrokerStore(zookeeper)
         await store.create_persistent_paths()
         config = BrokerConfig({"zookeeper.connect": "x", "broker.id": "1", "log.retention.hours": "1"})
-        broker = SimpleNamespace(
-            config=config,
-            broker_id=1,
-            store=store,
-            metadata=SimpleNamespace(snapshot=SimpleNamespace(topics={"t": {}})),
-            zookeeper=zookeeper,
-            connection_limits=ConnectionLimits(config, at_once, look_up),
-        )
+        metadata = MetadataCache()
+        metadata.snapshot = ClusterSnapshot(topics={"t": {}})
+        limits = ConnectionLimits(config, at_once, look_up)
+        broker = Configured(config, 1, store, metadata, zookeeper, limits)
         await test(broker)
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
 def call(broker, request):
-    return SimpleNamespace(broker=broker, request=request, version=4)
+    return KeptCall(broker, request, 4)
 
 
 async def describe(broker, kind, name, keys=None, *, synonyms=True, texts=True):
@@ -262,13 +271,17 @@ def test_levels_of_loggers_are_a_configuration():
         assert await incrementally(broker, LOGGER, "1", ("root", DELETE, None)) is Error.INVALID_REQUEST
 
 
+class HostedLog(NamedTuple):
+    topic_partition: TopicPartition
+
+
 class Logs:
     """Stands for the log store: remembers what it was told."""
 
     def __init__(self, topic):
         self.topics = {}
         self.default = None
-        self._log = SimpleNamespace(topic_partition=SimpleNamespace(topic=topic))
+        self._log = HostedLog(TopicPartition(topic, 0))
 
     def all_logs(self):
         return [self._log]

@@ -1,17 +1,20 @@
 """Metadata, DescribeCluster and FindCoordinator, answered from what the controller told."""
 
-from types import SimpleNamespace
+from dataclasses import dataclass, field
 
 import pytest
 import trio
 import trio.testing
 
+from cluster.configuration.broker_config import BrokerConfig
 from cluster.handlers import describe_cluster, find_coordinator
 from cluster.handlers.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from cluster.handlers.call import ApiCall
 from cluster.handlers.metadata import MetadataHandler
 from cluster.handlers.metadata_waits import wait_all_told, wait_told
+from cluster.network.response_slot import ResponseSlot
 from cluster.replication.metadata_cache import MetadataCache
+from tests.unit.handlers.calls import Broker, Connection
 from wire.apis import ApiKey
 from wire.errors import Error
 from wire.frames import RequestHeader, decode_response
@@ -75,30 +78,55 @@ class Creation:
         return dict.fromkeys(names, Error.LEADER_NOT_AVAILABLE)
 
 
+class TwoPartitions:
+    """Stands for the groups: of the coordinator's topic, only how it is divided matters here."""
+
+    partition_count = 2
+
+
+@dataclass(eq=False)
+class Asked(Broker):
+    metadata: MetadataCache
+    config: BrokerConfig
+    cluster_id: str = "cluster"
+    auto_creation: Creation = field(default_factory=Creation)
+    nursery: trio.Nursery | None = None
+    groups: TwoPartitions = field(default_factory=TwoPartitions)
+
+
+class SilentController:
+    async def wait_heard(self):
+        await trio.sleep_forever()
+
+
+@dataclass(eq=False)
+class Controlling(Broker):
+    metadata: MetadataCache
+    controller: SilentController
+
+
 def cluster(*updates, auto_create=True):
     metadata = MetadataCache()
     for each in updates:
         metadata.update(each)
-    return SimpleNamespace(
-        metadata=metadata,
-        cluster_id="cluster",
-        authorizer=None,
-        throttling=None,
-        config=SimpleNamespace(auto_create_topics_enable=auto_create, num_partitions=1),
-        auto_creation=Creation(),
-        nursery=None,
-        groups=SimpleNamespace(partition_count=2),
+    config = BrokerConfig(
+        {
+            "zookeeper.connect": "x",
+            "broker.id": "1",
+            "auto.create.topics.enable": str(auto_create).lower(),
+        }
     )
+    return Asked(metadata, config)
 
 
 def ask(broker, begin, key, request, cls, version, listener="PLAINTEXT", meanwhile=None):
     """Begin a request, run what it started, and give the decoded answer."""
-    answers = []
-    slot = SimpleNamespace(connection=SimpleNamespace(listener_name=listener), complete=answers.append)
+    connection = Connection(listener_name=listener)
+    answers = connection.answers
 
     async def main():
         async with trio.open_nursery() as broker.nursery:
-            begin(ApiCall(RequestHeader(key, version, 9, "c"), request, slot, broker))
+            begin(ApiCall(RequestHeader(key, version, 9, "c"), request, ResponseSlot(connection, 0), broker))
             if meanwhile is not None:
                 await trio.testing.wait_all_tasks_blocked()
                 assert answers == []
@@ -322,9 +350,7 @@ def test_other_brokers_are_waited_for_a_little(timeout_ms, waited_s):
     import trio.testing
 
     async def main():
-        broker = SimpleNamespace(
-            metadata=MetadataCache(), controller=SimpleNamespace(wait_heard=trio.sleep_forever)
-        )
+        broker = Controlling(MetadataCache(), SilentController())
         broker.metadata.update(update({0: 1}))
         began_at = trio.current_time()
         assert await wait_all_told(broker, lambda snapshot: "t" in snapshot.topics, timeout_ms)

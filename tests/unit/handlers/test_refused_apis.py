@@ -1,12 +1,14 @@
 """APIs that a broker with ZooKeeper refuses as Kafka does, and our own that only our brokers see."""
 
-from types import SimpleNamespace
+from dataclasses import dataclass
 
 import pytest
 
 from cluster.handlers import api_versions, consumer_group_describe, consumer_group_heartbeat
+from cluster.handlers.registry import Registry
 from cluster.handlers.served import served_apis
 from cluster.peers.peer_requests import SOFTWARE_NAME
+from tests.unit.handlers.calls import Broker, KeptCall
 from wire.apis import FIRST_OWN_KEY, ApiKey
 from wire.errors import Error
 from wire.messages.api_versions import ApiVersionsRequest
@@ -14,18 +16,16 @@ from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 
+@dataclass(eq=False)
+class Serving(Broker):
+    served: Registry
+    session_watch: object
+
+
 def answer_to(begin, request, version=0, session_watch=None):
-    answers = []
-    begin(
-        SimpleNamespace(
-            request=request,
-            version=version,
-            respond=answers.append,
-            slot=SimpleNamespace(connection=SimpleNamespace()),
-            broker=SimpleNamespace(served=served_apis(), session_watch=session_watch),
-        )
-    )
-    return answers[0]
+    call = KeptCall(Serving(served_apis(), session_watch), request, version)
+    begin(call)
+    return call.responses[0]
 
 
 def test_groups_of_kraft_are_refused():

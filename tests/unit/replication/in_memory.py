@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import trio
@@ -23,6 +22,7 @@ from storage.compaction.cleaning_worker import worker_process
 from storage.log_config import LogConfig
 from storage.log_read import read_range
 from storage.store import LogStore
+from tests.unit.handlers.calls import KeptCall
 from timing.timing_wheel import Timer, TimerEntry
 from wire.errors import Error
 from wire.file_range import FileRange
@@ -131,28 +131,6 @@ class FakeZooKeeperStore:
         return {name: self.configs.get(name, {}) for name in names}
 
 
-class FakeCall:
-    """What a handler needs of a call."""
-
-    def __init__(self, broker: "FakeBroker", request: Any, version: int) -> None:
-        self.request = request
-        self.version = version
-        self.subject = None
-        self.throttle_ms = 0
-        self.broker = SimpleNamespace(
-            replicas=broker.replicas,
-            metadata=broker.metadata,
-            clock=broker.clock,
-            config=broker.config,
-            throttling=None,
-        )
-        self.listener_name = "PLAINTEXT"
-        self.responses: list[Any] = []
-
-    def respond(self, response: Any) -> None:
-        self.responses.append(response)
-
-
 async def at_once(call: Callable[[], object]) -> object:
     """Run what a broker would run in a thread."""
     await trio.lowlevel.checkpoint()
@@ -177,6 +155,7 @@ class FakeBroker:
         self.cleaning_worker = worker_process
         self.zookeeper = FakeZooKeeperStore()
         self.metadata = MetadataCache()
+        self.authorizer = self.throttling = None
         self.disk = disk or SimulatedDisk()
         self.channels: Callable[[Endpoint, str], Any] = lambda endpoint, client_id: None
         values = {
@@ -261,13 +240,13 @@ class FakeBroker:
         self.replicas.append([(key, batch(count))], acks, timeout_ms, answers.append)
         return answers
 
-    def call_fetch(self, request: FetchRequest, version: int = 17) -> FakeCall:
+    def call_fetch(self, request: FetchRequest, version: int = 17) -> KeptCall:
         """Send a Fetch; the call gets the response when it comes."""
-        call = FakeCall(self, request, version)
-        fetch_handler.begin(call)  # type: ignore[arg-type]
+        call = KeptCall(self, request, version)
+        fetch_handler.begin(call)
         return call
 
-    def fetch(self, offset: int, follower: int = -1, **rest: Any) -> FakeCall:
+    def fetch(self, offset: int, follower: int = -1, **rest: Any) -> KeptCall:
         """Fetch partition 0 without a session."""
         return self.call_fetch(fetch_request({0: offset}, follower, **rest))
 
@@ -402,7 +381,7 @@ def fetch_request(
     )
 
 
-def partitions_of(call: FakeCall) -> dict[int, PartitionData]:
+def partitions_of(call: KeptCall) -> dict[int, PartitionData]:
     """Return the partitions of a call's one response."""
     (response,) = call.responses
     return {one.partition_index: one for topic in response.responses for one in topic.partitions}
@@ -450,12 +429,12 @@ class LoopbackChannel:
 
     async def request(self, message: Any, version: int) -> Any:
         self.requests.append(message)
-        call = FakeCall(self.leader, message, version)
+        call = KeptCall(self.leader, message, version)
         if isinstance(message, ListOffsetsRequest):
-            list_offsets_handler.begin(call)  # type: ignore[arg-type]
+            list_offsets_handler.begin(call)
             await trio.lowlevel.checkpoint()
             return call.responses[0]
-        fetch_handler.begin(call)  # type: ignore[arg-type]
+        fetch_handler.begin(call)
         waited = 0
         while not call.responses:
             await trio.sleep(0.01)

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from cluster.handlers import list_offsets, offset_for_leader_epoch
-from tests.unit.replication.in_memory import P0, TOPIC, FakeCall, batch_at
+from tests.unit.handlers.calls import KeptCall
+from tests.unit.replication.in_memory import P0, TOPIC, batch_at
 from wire.errors import Error
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from wire.messages.offset_for_leader_epoch import (
@@ -41,7 +42,7 @@ def ask(broker, timestamp, *, version=9, replica=-1, epoch=-1, committed=False, 
             )
         ],
     )
-    call: Any = FakeCall(broker, request, version)
+    call = KeptCall(broker, request, version)
     list_offsets.begin(call)
     return call.responses[0].topics[0].partitions[0]
 
@@ -137,7 +138,7 @@ def test_ends_of_leader_epochs(leader):
                 )
             ]
         )
-        call: Any = FakeCall(leader, request, 4)
+        call = KeptCall(leader, request, 4)
         offset_for_leader_epoch.begin(call)
         answer = call.responses[0].topics[0].partitions[0]
         return answer.error_code, answer.leader_epoch, answer.end_offset

@@ -6,7 +6,8 @@ from cluster.handlers import produce
 from cluster.replication.leader.fetch_session import FetchParams
 from cluster.replication.leader.replica_selector import RACK_AWARE, replica_selector
 from storage.log import AppendOrigin
-from tests.unit.replication.in_memory import P0, TOPIC, FakeCall, batch, fetch_request, partitions_of
+from tests.unit.handlers.calls import KeptCall
+from tests.unit.replication.in_memory import P0, TOPIC, batch, fetch_request, partitions_of
 from wire.errors import Error
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from wire.records.batch import peek_magic
@@ -141,12 +142,11 @@ def test_zstd_topics_are_not_for_clients_that_cannot_read_them(broker):
 # The Produce handler
 
 
-class ProduceCall(FakeCall):
+class ProduceCall(KeptCall):
     """A call that may also end without an answer."""
 
     def __init__(self, broker, request, version=11, client_id="app"):
-        super().__init__(broker, request, version)
-        self.header = type("Header", (), {"client_id": client_id})
+        super().__init__(broker, request, version, client_id=client_id)
         self.ends = []
 
     def skip(self):

@@ -385,7 +385,7 @@ def test_a_moving_log_is_not_compacted(make_broker: Callable[..., FakeBroker]) -
 
 def test_the_request_as_it_comes(broker: FakeBroker) -> None:
     from cluster.handlers import alter_replica_log_dirs
-    from tests.unit.replication.in_memory import FakeCall
+    from tests.unit.handlers.calls import KeptCall
 
     broker.lead(isr=(1,), replicas=(1,))
     request = AlterReplicaLogDirsRequest(
@@ -394,7 +394,7 @@ def test_the_request_as_it_comes(broker: FakeBroker) -> None:
             AlterReplicaLogDir(path="/x", topics=[AlterReplicaLogDirTopic(name=TOPIC, partitions=[2])]),
         ]
     )
-    response = broker.run(alter_replica_log_dirs.handle, FakeCall(broker, request, 2))
+    response = broker.run(alter_replica_log_dirs.handle, KeptCall(broker, request, 2))
     (topic,) = response.results
     assert {one.partition_index: one.error_code for one in topic.partitions} == {
         0: Error.NONE,

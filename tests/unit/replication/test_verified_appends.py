@@ -6,7 +6,8 @@ import pytest
 
 from cluster.handlers import produce
 from storage.log import AppendOrigin
-from tests.unit.replication.in_memory import P0, TOPIC, FakeBroker, FakeCall, batch, partitions_of
+from tests.unit.handlers.calls import KeptCall
+from tests.unit.replication.in_memory import P0, TOPIC, FakeBroker, batch, partitions_of
 from wire.errors import Error
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from wire.records.end_transaction import build_end_transaction_marker
@@ -269,7 +270,7 @@ def test_records_of_a_coordinator_are_verified_once(broker, coordinator, produce
 
 
 def request(broker, transactional_id, *batches, version=11):
-    call = FakeCall(
+    call = KeptCall(
         broker,
         ProduceRequest(
             transactional_id=transactional_id,
@@ -287,7 +288,6 @@ def request(broker, transactional_id, *batches, version=11):
         ),
         version,
     )
-    call.header = type("Header", (), {"client_id": "c"})
     produce.begin(call)
     return call
 

@@ -1,7 +1,7 @@
 """Markers find their partitions' leaders, however long that takes, within one leadership of their coordinator."""
 
 from collections.abc import Awaitable, Callable
-from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 import trio
@@ -26,6 +26,25 @@ HERE, NEAR, FAR = BrokerId(1), BrokerId(2), BrokerId(3)
 P = [TopicPartition("orders", number) for number in range(4)]
 
 
+class Led(NamedTuple):
+    """As much of a partition's state as says who leads it."""
+
+    leader: BrokerId
+
+
+class Peer(NamedTuple):
+    """Another broker, as a node and as the connection to it."""
+
+    world: "World"
+    broker_id: BrokerId
+
+    async def request(self, message, version):
+        return await self.world.answer(self.broker_id, message)
+
+    def close(self) -> None:
+        """Close nothing."""
+
+
 class World:
     """A cluster of three brokers: who leads what, and what leaders answer."""
 
@@ -46,9 +65,7 @@ class World:
             self,
             "PLAINTEXT",
             self,
-            lambda broker: PeerChannel(
-                lambda: self.node(broker, ""), lambda node: SimpleNamespace(request=node.request, close=int)
-            ),
+            lambda broker: PeerChannel(lambda: self.node(broker, ""), lambda node: node),
             self.exists,
             lambda number: self.leader_epoch,
             lambda home, transaction: self.completed.append(transaction),
@@ -60,16 +77,13 @@ class World:
 
     def partition(self, topic: str, number: int):
         leader = self.leaders.get(TopicPartition(topic, number))
-        return None if leader is None else SimpleNamespace(leader=leader)
+        return None if leader is None else Led(leader)
 
     def node(self, broker_id: BrokerId, listener: str):
         if broker_id in self.dead:
             return None
 
-        async def request(message, version):
-            return await self.answer(broker_id, message)
-
-        return SimpleNamespace(broker_id=broker_id, request=request)
+        return Peer(self, broker_id)
 
     async def exists(self, at: TopicPartition) -> bool:
         await trio.lowlevel.checkpoint()

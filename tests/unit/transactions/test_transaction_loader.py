@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 import trio
@@ -20,13 +20,18 @@ from wire.records.builder import build_batch
 from wire.types import LeaderEpoch, WallMs
 
 
+class HostedPartition(NamedTuple):
+    waiters: Waiters
+    log: Any
+
+
 class Broker:
     """A coordinator on one real log, with its loader."""
 
     def __init__(self, replicas: StateReplicas, nursery: trio.Nursery) -> None:
         self.replicas = replicas
         self.waiters = Waiters(PARTITION)
-        replicas.partition_or_error = lambda at: SimpleNamespace(waiters=self.waiters, log=replicas.log)
+        replicas.partition_or_error = lambda at: HostedPartition(self.waiters, replicas.log)
         self.shell = Shell()
         self.shell.coordinator._log = StateLog(replicas, self.shell.clock)
         self.reads = 0

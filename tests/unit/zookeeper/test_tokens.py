@@ -1,6 +1,6 @@
 """Delegation tokens in ZooKeeper and in the answers of their APIs."""
 
-from types import SimpleNamespace
+from dataclasses import dataclass
 
 import pytest
 import trio
@@ -13,11 +13,14 @@ from cluster.handlers import (
     renew_delegation_token,
 )
 from cluster.network.endpoints import SecurityProtocol
+from cluster.security.acl import AclRule, Operation, PatternType, Permission, ResourcePattern, ResourceType
+from cluster.security.authorizer import Authorizer
 from cluster.security.delegation_tokens import DelegationTokens, TokenSettings
 from cluster.security.principal import ANONYMOUS, KafkaPrincipal
 from cluster.zookeeper.broker_store import BrokerStore
 from cluster.zookeeper.stored_tokens import StoredTokens
 from simulation.zookeeper import FakeEnsemble, FakeZooKeeper
+from tests.unit.handlers.calls import Broker, Connection, KeptCall
 from wire.errors import Error
 from wire.messages import create_delegation_token as create
 from wire.messages.describe_delegation_token import (
@@ -33,6 +36,11 @@ SASL = SecurityProtocol.SASL_PLAINTEXT
 HOUR = 3_600_000
 
 
+@dataclass(eq=False)
+class Asked(Broker):
+    tokens: StoredTokens
+
+
 class Site:
     """Two brokers with one ensemble, the second of which follows."""
 
@@ -42,28 +50,24 @@ class Site:
         self.zk, self.tokens = self.broker()
         _, self.other = self.broker()
         self.now = 1_700_000_000_000
-        self.permitted = set()
+        self.authorizer = Authorizer()
 
     def broker(self):
         zk = FakeZooKeeper(self.ensemble, 6.0)
         zk.connect()
         return zk, StoredTokens(DelegationTokens(self.settings), zk, lambda: WallMs(0))
 
-    async def ask(self, handler, request, principal=ALICE, protocol=SASL):
-        def may(operation, kind, name, *, quiet=False):
-            return (principal, operation.name, name) in self.permitted
+    def wall_ms(self):
+        return WallMs(self.now)
 
-        broker = SimpleNamespace(tokens=self.tokens, clock=SimpleNamespace(wall_ms=lambda: self.now))
-        connection = SimpleNamespace(security_protocol=protocol)
-        call = SimpleNamespace(
-            broker=broker,
-            request=request,
-            version=3,
-            principal=principal,
-            slot=SimpleNamespace(connection=connection),
-            subject=principal,
-            may=may,
-        )
+    def permit(self, principal, operation, resource_type, name):
+        pattern = ResourcePattern(resource_type, name, PatternType.LITERAL)
+        self.authorizer.table.set_rules(pattern, {AclRule(str(principal), "*", operation, Permission.ALLOW)})
+
+    async def ask(self, handler, request, principal=ALICE, protocol=SASL):
+        connection = Connection(principal, security_protocol=protocol)
+        broker = Asked(self.tokens, clock=self, authorizer=self.authorizer)
+        call = KeptCall(broker, request, 3, connection=connection)
         return await handler.handle(call)
 
     async def create(self, owner=None, renewers=(), **rest):
@@ -163,7 +167,7 @@ def test_tokens_for_others_need_a_rule():
     @in_site
     async def _(site):
         assert (await site.create("bob")).error_code == Error.DELEGATION_TOKEN_AUTHORIZATION_FAILED
-        site.permitted.add((ALICE, "CREATE_TOKENS", "User:bob"))
+        site.permit(ALICE, Operation.CREATE_TOKENS, ResourceType.USER, "User:bob")
         made = await site.create("bob")
         assert (made.error_code, made.principal_name, made.token_requester_principal_name) == (
             0,
@@ -181,9 +185,9 @@ def test_others_tokens_are_not_seen_without_a_rule():
         assert await site.seen_by(ALICE, ["bob"]) == []
         assert await site.seen_by(ALICE, []) == []
         assert await site.seen_by(carol) == []
-        site.permitted.add((carol, "DESCRIBE", mine))
+        site.permit(carol, Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, mine)
         assert await site.seen_by(carol) == [mine]
-        site.permitted = {(BOB, "DESCRIBE_TOKENS", "User:alice")}
+        site.permit(BOB, Operation.DESCRIBE_TOKENS, ResourceType.USER, "User:alice")
         assert await site.seen_by(BOB) == [mine]
 
 
