@@ -14,7 +14,7 @@ from cluster.coordinator.group_records import group_record, group_value
 from cluster.coordinator.group_settings import GroupSettings
 from cluster.coordinator.hosted_groups import CallTimer, HostedGroup, HostedGroups
 from cluster.coordinator.offsets_log import OffsetsLog, group_error
-from cluster.statemachines import group_join, group_rebalance, group_requests
+from cluster.statemachines import group_join, group_requests
 from cluster.statemachines.group import GroupState
 from cluster.statemachines.group_effects import (
     AnswerJoin,
@@ -193,7 +193,7 @@ class GroupCoordinator:
     def rebalance_oversized(self, hosted: HostedGroup) -> None:
         """A group was loaded that is larger than is allowed now: have its members join again, as far as they fit."""
         delay = self.settings.initial_rebalance_delay_ms
-        self.carry_out(hosted, group_rebalance.start_if_possible(hosted.group, self.clock.wall_ms(), delay))
+        self.carry_out(hosted, group_join.start_if_possible(hosted.group, self.clock.wall_ms(), delay))
 
     def carry_out(self, hosted: HostedGroup, effects: Iterable[Effect]) -> None:
         """Do what a step of the machine wants done, in its order."""
@@ -244,7 +244,7 @@ class GroupCoordinator:
                     delay = self.settings.initial_rebalance_delay_ms
                     now = self.clock.wall_ms()
                     self.carry_out(
-                        hosted, group_rebalance.assignment_stored(hosted.group, effect, told, now, delay)
+                        hosted, group_requests.assignment_stored(hosted.group, effect, told, now, delay)
                     )
                 case StoreStaticMember():
                     self.carry_out(hosted, group_join.static_member_stored(hosted.group, effect, told))
@@ -267,8 +267,8 @@ class GroupCoordinator:
 
     def _joins_over(self, hosted: HostedGroup) -> None:
         delay = self.settings.initial_rebalance_delay_ms
-        self.carry_out(hosted, group_rebalance.joins_timed_out(hosted.group, self.clock.wall_ms(), delay))
+        self.carry_out(hosted, group_join.joins_timed_out(hosted.group, self.clock.wall_ms(), delay))
 
     def _syncs_over(self, hosted: HostedGroup) -> None:
         delay = self.settings.initial_rebalance_delay_ms
-        self.carry_out(hosted, group_rebalance.syncs_timed_out(hosted.group, self.clock.wall_ms(), delay))
+        self.carry_out(hosted, group_requests.syncs_timed_out(hosted.group, self.clock.wall_ms(), delay))

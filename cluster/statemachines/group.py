@@ -2,9 +2,8 @@
 
 Rules:
 
-- Everything that a group is stands here; what requests do to it is in `group_join`, `group_rebalance` and
-  `group_requests`, as functions that change the group and return effects. None of them waits, writes, sends or
-  reads a clock.
+- Everything that a group is stands here; what requests do to it is in `group_join` and `group_requests`, as
+  functions that change the group and return effects. None of them waits, writes, sends or reads a clock.
 - A member that waits for an answer holds the caller's *token*: an opaque value that comes back in the effect
   that answers it.
 - The members' votes and the number of waiting joins are kept as counters, so that a join costs the same in a

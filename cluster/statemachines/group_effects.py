@@ -94,7 +94,7 @@ class StopAwaiting:
 
 @dataclass(frozen=True, slots=True)
 class StoreAssignment:
-    """Write the group with this assignment; ``group_rebalance.assignment_stored`` takes the outcome."""
+    """Write the group with this assignment; ``group_requests.assignment_stored`` takes the outcome."""
 
     generation: Generation
     assignments: Mapping[str, bytes] = field(hash=False)

@@ -1,4 +1,6 @@
-"""What members ask of a group besides joining: sync, heartbeat, leave, commit; and their silence.
+"""What members ask of a group that they are in: sync, heartbeat, leave, commit; and their silence.
+
+    CompletingRebalance --assignment stored--> Stable
 
 Each function checks in Kafka's order: the group, the member (and whether it is fenced), the generation, the state.
 """
@@ -6,19 +8,25 @@ Each function checks in Kafka's order: the group, the member (and whether it is 
 from collections.abc import Mapping
 from typing import assert_never
 
-from cluster.statemachines import group_rebalance as rebalance
-from cluster.statemachines.group import Group, GroupRemoved, GroupState
+from cluster.statemachines.group import AssignmentStored, Group, GroupRemoved, GroupState, Member
 from cluster.statemachines.group_effects import (
     AnswerJoin,
     AnswerSync,
     Effect,
     JoinAnswer,
     StopAwaiting,
+    StoreAssignment,
     SyncAnswer,
     UnwatchMember,
     WatchMember,
 )
-from cluster.statemachines.group_join import check_member
+from cluster.statemachines.group_join import (
+    check_member,
+    complete_joins_if_in,
+    fail_syncs,
+    start,
+    start_if_possible,
+)
 from wire.errors import Error
 from wire.types import Generation, WallMs
 
@@ -48,12 +56,12 @@ def sync(
         return refused(Error.INCONSISTENT_GROUP_PROTOCOL)
     match group.state:
         case GroupState.COMPLETING_REBALANCE:
-            return rebalance.sync(group, group.members[member_id], token, assignments)
+            return _park_sync(group, group.members[member_id], token, assignments)
         case GroupState.STABLE:
             member = group.members[member_id]
             group.pending_syncs.discard(member_id)
             return [
-                AnswerSync(token, rebalance.synced(group, member)),
+                AnswerSync(token, _synced(group, member)),
                 WatchMember(member_id, member.session_timeout_ms),
             ]
         case GroupState.PREPARING_REBALANCE:
@@ -62,6 +70,60 @@ def sync(
             return refused(Error.UNKNOWN_MEMBER_ID)
         case _:
             assert_never(group.state)
+
+
+def _park_sync(group: Group, member: Member, token: object, assignments: Mapping[str, bytes]) -> list[Effect]:
+    """Park a SyncGroup of the generation that is completing; the leader's assignment is to be stored."""
+    effects: list[Effect] = []
+    if member.sync is not None:
+        # The client asked again on another connection: nobody reads the first answer.
+        effects.append(AnswerSync(member.sync, SyncAnswer(Error.REBALANCE_IN_PROGRESS)))
+    member.sync = token
+    group.pending_syncs.discard(member.member_id)
+    if member.member_id == group.leader_id:
+        complete = {member_id: assignments.get(member_id, b"") for member_id in group.members}
+        effects.append(StoreAssignment(group.generation, complete))
+    return effects
+
+
+def _synced(group: Group, member: Member) -> SyncAnswer:
+    """Return a member's answer with its part of the present generation's assignment."""
+    return SyncAnswer(Error.NONE, group.protocol_type, group.protocol_name, member.assignment)
+
+
+def assignment_stored(
+    group: Group, stored: StoreAssignment, error: Error, now: WallMs, initial_delay_ms: int
+) -> list[Effect]:
+    """The leader's assignment is in the log, or could not be put there: hand it out, or rebalance again."""
+    if group.state is not GroupState.COMPLETING_REBALANCE or stored.generation != group.generation:
+        return []
+    if error is not Error.NONE:
+        effects = fail_syncs(group, error)
+        effects.extend(start_if_possible(group, now, initial_delay_ms))
+        return effects
+    for member in group.members.values():
+        member.assignment = stored.assignments.get(member.member_id, b"")
+    effects = []
+    for member in group.members.values():
+        if member.sync is not None:
+            effects.append(AnswerSync(member.sync, _synced(group, member)))
+            member.sync = None
+            effects.append(WatchMember(member.member_id, member.session_timeout_ms))
+    group.apply(AssignmentStored(), now)
+    return effects
+
+
+def syncs_timed_out(group: Group, now: WallMs, initial_delay_ms: int) -> list[Effect]:
+    """Members of this generation have not synced in the time of a rebalance: they are gone (KAFKA-12890)."""
+    if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.pending_syncs:
+        return []
+    effects: list[Effect] = []
+    for member_id in sorted(group.pending_syncs):
+        group.remove(member_id)
+        effects.append(UnwatchMember(member_id))
+    effects.extend(start(group, now, initial_delay_ms))
+    effects.extend(complete_joins_if_in(group, now))
+    return effects
 
 
 def heartbeat(
@@ -174,11 +236,11 @@ def _remove(group: Group, member_id: str, now: WallMs, initial_delay_ms: int) ->
         effects.append(AnswerSync(member.sync, SyncAnswer(Error.UNKNOWN_MEMBER_ID)))
         member.sync = None
     group.remove(member_id)
-    effects.extend(rebalance.start_if_possible(group, now, initial_delay_ms))
-    effects.extend(rebalance.complete_joins_if_in(group, now))
+    effects.extend(start_if_possible(group, now, initial_delay_ms))
+    effects.extend(complete_joins_if_in(group, now))
     return effects
 
 
 def _forget_pending(group: Group, member_id: str, now: WallMs) -> list[Effect]:
     group.pending_members.discard(member_id)
-    return [UnwatchMember(member_id), *rebalance.complete_joins_if_in(group, now)]
+    return [UnwatchMember(member_id), *complete_joins_if_in(group, now)]

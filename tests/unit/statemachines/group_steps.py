@@ -1,6 +1,6 @@
 """Requests of members, and groups brought into each state."""
 
-from cluster.statemachines import group_join, group_rebalance, group_requests
+from cluster.statemachines import group_join, group_requests
 from cluster.statemachines.group import Group, GroupState
 from cluster.statemachines.group_effects import AnswerJoin, AnswerSync, Effect, StoreAssignment
 from cluster.statemachines.group_join import Join
@@ -50,14 +50,14 @@ def stable(*members: str, instances: bool = False) -> Group:
         if not instances:
             assert answers(effects) == {f"join-{member}": Error.MEMBER_ID_REQUIRED}
             join(group, request(member))
-    formed = group_rebalance.joins_timed_out(group, NOW, DELAY_MS)
+    formed = group_join.joins_timed_out(group, NOW, DELAY_MS)
     while group.state is GroupState.PREPARING_REBALANCE:
-        formed = group_rebalance.joins_timed_out(group, NOW, DELAY_MS)
+        formed = group_join.joins_timed_out(group, NOW, DELAY_MS)
     assert answers(formed) == {f"join-{m}": Error.NONE for m in members}
     for member in members:
         effects = sync(group, member)
     stored = only(sync(group, members[0]), StoreAssignment)
-    effects = group_rebalance.assignment_stored(group, stored, Error.NONE, NOW, DELAY_MS)
+    effects = group_requests.assignment_stored(group, stored, Error.NONE, NOW, DELAY_MS)
     assert group.state is GroupState.STABLE
     assert set(answers(effects).values()) == {Error.NONE}
     return group

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cluster.statemachines import group_join, group_rebalance, group_requests
+from cluster.statemachines import group_join, group_requests
 from cluster.statemachines.group import (
     TRANSITIONS,
     AssignmentStored,
@@ -58,8 +58,8 @@ def test_the_first_rebalance_waits_for_more_members_and_longer_when_some_came() 
     effects = join(group, request(new="a", require_known_member_id=False))
     assert only(effects, AwaitJoins) == AwaitJoins(DELAY_MS)
     join(group, request(new="b", token="join-b", require_known_member_id=False))
-    assert group_rebalance.joins_timed_out(group, NOW, DELAY_MS) == [AwaitJoins(DELAY_MS)]
-    effects = group_rebalance.joins_timed_out(group, NOW, DELAY_MS)
+    assert group_join.joins_timed_out(group, NOW, DELAY_MS) == [AwaitJoins(DELAY_MS)]
+    effects = group_join.joins_timed_out(group, NOW, DELAY_MS)
     assert group.generation == 1
     assert group.state is GroupState.COMPLETING_REBALANCE
     told = {e.token: e.answer for e in effects if isinstance(e, AnswerJoin)}
@@ -94,7 +94,7 @@ def test_a_joining_member_makes_the_others_join_and_a_late_one_loses_its_place()
     assert group.state is GroupState.PREPARING_REBALANCE
     assert group_requests.heartbeat(group, "a", None, group.generation)[0] is Error.REBALANCE_IN_PROGRESS
     join(group, request("a"))
-    effects = group_rebalance.joins_timed_out(group, NOW, DELAY_MS)
+    effects = group_join.joins_timed_out(group, NOW, DELAY_MS)
     assert set(group.members) == {"a", "c"}
     assert answers(effects) == {"join-a": Error.NONE, "join-c": Error.NONE}
 
@@ -131,7 +131,7 @@ def test_an_assignment_that_cannot_be_stored_starts_again() -> None:
     group = stable("a")
     join(group, request("a"))
     stored = only(sync(group, "a"), StoreAssignment)
-    effects = group_rebalance.assignment_stored(group, stored, Error.NOT_COORDINATOR, NOW, DELAY_MS)
+    effects = group_requests.assignment_stored(group, stored, Error.NOT_COORDINATOR, NOW, DELAY_MS)
     assert answers(effects) == {"sync-a": Error.NOT_COORDINATOR}
     assert group.state is GroupState.PREPARING_REBALANCE
 
@@ -142,7 +142,7 @@ def test_members_that_never_sync_are_removed() -> None:
     join(group, request("b"))
     assert group.state is GroupState.COMPLETING_REBALANCE
     sync(group, "a")
-    group_rebalance.syncs_timed_out(group, NOW, DELAY_MS)
+    group_requests.syncs_timed_out(group, NOW, DELAY_MS)
     assert set(group.members) == {"a"}
     assert group.state is GroupState.PREPARING_REBALANCE
 
@@ -181,7 +181,7 @@ def test_static_members_that_do_not_join_keep_their_places() -> None:
     group = stable("a", "b", instances=True)
     error, _ = group_requests.leave(group, "", "i-a", NOW, DELAY_MS)
     assert error is Error.NONE
-    assert group_rebalance.joins_timed_out(group, NOW, DELAY_MS) == [AwaitJoins(60_000)]
+    assert group_join.joins_timed_out(group, NOW, DELAY_MS) == [AwaitJoins(60_000)]
     assert list(group.members) == ["b"]
 
 
