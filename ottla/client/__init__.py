@@ -1,4 +1,4 @@
-"""The Kafka client, for trio: producer, readers, groups and transactions, for Ottla and Apache Kafka alike.
+"""The Kafka client, for trio and asyncio: producer, readers, groups and transactions, for Ottla and Apache Kafka.
 
     async with connect("127.0.0.1:9092") as kafka, kafka.producer() as out:
         place = await out.send("orders", b"17 apples", key=b"17")
@@ -25,6 +25,7 @@ from ottla.client.errors import (
     GroupMismatch,
     InvalidRecord,
     NoLeader,
+    NoRoom,
     NotAuthorized,
     OffsetLost,
     ProducerFenced,
@@ -44,6 +45,7 @@ from ottla.client.producer_batch import Place
 from ottla.client.reader import Reader
 from ottla.client.reader_options import READ_COMMITTED, READ_UNCOMMITTED
 from ottla.client.record_batch import Batch, Record
+from ottla.client.runtime import in_thread
 from ottla.client.settings import ConnectionSettings
 from ottla.client.transactional_producer import Transaction, TransactionalProducer
 
@@ -75,6 +77,7 @@ __all__ = [
     "InvalidRecord",
     "Kafka",
     "NoLeader",
+    "NoRoom",
     "NotAuthorized",
     "OffsetLost",
     "OutgoingRecord",
@@ -96,6 +99,7 @@ __all__ = [
     "UnsupportedByBroker",
     "connect",
     "float64",
+    "in_thread",
     "int32",
     "int64",
     "json_codec",

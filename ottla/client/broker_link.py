@@ -13,10 +13,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import outcome
-import trio
-
 from ottla.addresses import Address
+from ottla.client import runtime
 from ottla.client.errors import (
     AuthenticationError,
     BrokerUnreachable,
@@ -70,7 +68,7 @@ class BrokerLink:
         address: What was dialled.
         versions: The lowest and highest version of each API that the broker serves, by key.
         is_open: False once it broke or was closed.
-        last_used: When something was last sent, on trio's clock.
+        last_used: When something was last sent, on the loop's clock.
         retires_at: When it is to be replaced, since its SASL session ends soon after.
     """
 
@@ -79,7 +77,7 @@ class BrokerLink:
         self.address: Address = link.address
         self.versions: Mapping[int, tuple[int, int]] = {}
         self.is_open = True
-        self.last_used = trio.current_time()
+        self.last_used = runtime.current_time()
         self.retires_at = float("inf")
         self._link = link
         self._settings = settings
@@ -88,10 +86,10 @@ class BrokerLink:
         self._throttled_until = 0.0
         self._unflushed: list[OnDone] = []
         self._correlation_id = 0
-        self._reading = trio.CancelScope()
+        self._reading = runtime.cancel_scope()
         self._process = os.getpid()
         self._is_retired = False
-        self._needs_writer = trio.Event()
+        self._needs_writer = runtime.new_event()
 
     def __repr__(self) -> str:
         return f"<BrokerLink to {self.broker_id} at {self.address}, {'open' if self.is_open else 'closed'}>"
@@ -103,7 +101,7 @@ class BrokerLink:
 
     @property
     def throttled_until(self) -> float:
-        """Until when, on trio's clock, nothing is sent, because the broker said so."""
+        """Until when, on the loop's clock, nothing is sent, because the broker said so."""
         return self._throttled_until
 
     def serves(self, api_key: ApiKey, version: int) -> bool:
@@ -170,7 +168,7 @@ class BrokerLink:
                 self._reading.deadline = deadline
 
     def _send(self, data: bytearray, on_sent: OnDone | None) -> None:
-        self.last_used = trio.current_time()
+        self.last_used = runtime.current_time()
         if self._throttled or self.last_used < self._throttled_until:
             self._throttled.append((data, on_sent))
             self._needs_writer.set()
@@ -199,22 +197,10 @@ class BrokerLink:
             BrokerUnreachable: The connection broke, or no answer came in time.
             UnsupportedByBroker: The broker does not serve it.
         """
-        task = trio.lowlevel.current_task()
-        waiting = True
-
-        def done(result: Any) -> None:
-            if waiting:
-                trio.lowlevel.reschedule(task, outcome.Value(result))
-
-        def abort(_: Any) -> trio.lowlevel.Abort:
-            nonlocal waiting
-            waiting = False
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        await trio.lowlevel.checkpoint_if_cancelled()
-        self.start(message, done, timeout_s=timeout_s, at_most=at_most)
-        result = await trio.lowlevel.wait_task_rescheduled(abort)
-        waiting = False
+        await runtime.checkpoint_if_cancelled()
+        answer = runtime.new_handoff()
+        self.start(message, answer.put, timeout_s=timeout_s, at_most=at_most)
+        result = await answer.wait()
         if isinstance(result, ClientError):
             raise result
         return result
@@ -250,7 +236,7 @@ class BrokerLink:
         except StopIteration as end:
             if end.value:
                 lifetime_s = end.value / 1000
-                self.retires_at = trio.current_time() + _SESSION_PART * lifetime_s
+                self.retires_at = runtime.current_time() + _SESSION_PART * lifetime_s
         except RefusedError as error:
             raise AuthenticationError(
                 f"{self.address} refuses the {credentials.mechanism} credentials: {error}"
@@ -285,13 +271,13 @@ class BrokerLink:
     async def run(self) -> None:
         """Receive and send until the link is closed; never raises but for cancellation, which closes it."""
         try:
-            async with trio.open_nursery() as nursery:
+            async with runtime.open_nursery() as nursery:
                 nursery.start_soon(self._write, nursery.cancel_scope)
                 try:
                     await self._read()
                 except BrokerUnreachable as error:
                     self._fail(error)
-                except trio.ClosedResourceError:
+                except runtime.ClosedResourceError:
                     pass
                 nursery.cancel_scope.cancel()
         finally:
@@ -301,12 +287,12 @@ class BrokerLink:
         while self.is_open:
             first = min((each.deadline for each in self._pending), default=float("inf"))
             frame: Frame | None = None
-            with trio.CancelScope(deadline=first) as self._reading:
+            with runtime.cancel_scope(deadline=first) as self._reading:
                 frame = await self._link.receive_frame()
             if frame is None:
                 raise RequestTimedOut(f"{self.address} did not answer within the request timeout")
             self._take(frame)
-            await trio.lowlevel.checkpoint()
+            await runtime.checkpoint()
 
     def _take(self, frame: Frame) -> None:
         if not self._pending:
@@ -319,7 +305,7 @@ class BrokerLink:
             raise error
         throttle_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_ms > 0:
-            self._throttled_until = max(self._throttled_until, trio.current_time() + throttle_ms / 1000)
+            self._throttled_until = max(self._throttled_until, runtime.current_time() + throttle_ms / 1000)
         pending.on_done(response)
         if self._is_retired and not self._pending:
             self.close()
@@ -333,15 +319,15 @@ class BrokerLink:
             raise BrokerUnreachable(f"{self.address} answered request {got}, not {number}")
         return response
 
-    async def _write(self, scope: trio.CancelScope) -> None:
+    async def _write(self, scope: runtime.CancelScope) -> None:
         """Send what was kept back by the kernel or by a throttle."""
         try:
             while True:
                 await self._needs_writer.wait()
-                self._needs_writer = trio.Event()
+                self._needs_writer = runtime.new_event()
                 await self._link.flush()
                 while self._throttled:
-                    await trio.sleep_until(self._throttled_until)
+                    await runtime.sleep_until(self._throttled_until)
                     data, on_sent = self._throttled.popleft()
                     self._link.send_nowait(data)
                     await self._link.flush()
@@ -353,7 +339,7 @@ class BrokerLink:
         except BrokerUnreachable as error:
             self._fail(error)
             scope.cancel()
-        except trio.ClosedResourceError:
+        except runtime.ClosedResourceError:
             pass
 
     def _fail(self, error: ClientError) -> None:

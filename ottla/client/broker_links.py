@@ -9,9 +9,8 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-import trio
-
 from ottla.addresses import Address
+from ottla.client import runtime
 from ottla.client.backoff import Backoff
 from ottla.client.broker_link import BrokerLink
 from ottla.client.errors import AuthenticationError, BootstrapError, BrokerUnreachable, ClientError
@@ -38,7 +37,7 @@ class _Slot:
     def __init__(self) -> None:
         self.then: list[Callable[[], None]] = []
         self.link: BrokerLink | None = None
-        self.dialled: trio.Event | None = None
+        self.dialled: runtime.Event | None = None
         self.failures = 0
         self.dial_at = 0.0
         self.error: ClientError | None = None
@@ -61,7 +60,7 @@ class BrokerLinks:
         bootstrap: Sequence[Address],
         metadata: ClusterMetadata,
         settings: ConnectionSettings,
-        nursery: trio.Nursery,
+        nursery: runtime.Nursery,
         source: random.Random,
         dialer: Dialer | None = None,
     ) -> None:
@@ -82,7 +81,7 @@ class BrokerLinks:
         slot = self._slots.get((broker_id, purpose))
         if slot is None or slot.link is None or not slot.link.is_open:
             return None
-        if slot.link.retires_at <= trio.current_time():
+        if slot.link.retires_at <= runtime.current_time():
             # Its session ends soon: what is in flight may still be answered, the next goes over a new connection.
             retired, slot.link = slot.link, None
             retired.retire()
@@ -108,7 +107,7 @@ class BrokerLinks:
         if slot.dialled is None:
             if slot.link is not None and slot.link.is_open:
                 return
-            slot.dialled = trio.Event()
+            slot.dialled = runtime.new_event()
             self._nursery.start_soon(self._connect, slot, broker_id)
         if then is not None and then not in slot.then:
             slot.then.append(then)
@@ -122,7 +121,7 @@ class BrokerLinks:
         """
         link = self.ready(broker_id, purpose)
         if link is not None:
-            await trio.lowlevel.checkpoint_if_cancelled()
+            await runtime.checkpoint_if_cancelled()
             return link
         self.dial_soon(broker_id, purpose)
         slot = self._slots[broker_id, purpose]
@@ -179,7 +178,7 @@ class BrokerLinks:
 
     async def _connect(self, slot: _Slot, broker_id: BrokerId) -> None:
         try:
-            await trio.sleep_until(slot.dial_at)
+            await runtime.sleep_until(slot.dial_at)
             address = self._address(broker_id)
             if address is None:
                 raise BrokerUnreachable(f"broker {broker_id} is not among the live ones")
@@ -189,7 +188,7 @@ class BrokerLinks:
             self._nursery.start_soon(slot.link.run)
         except (BrokerUnreachable, AuthenticationError) as error:
             slot.error = error
-            slot.dial_at = trio.current_time() + self._reconnect.delay_s(slot.failures)
+            slot.dial_at = runtime.current_time() + self._reconnect.delay_s(slot.failures)
             slot.failures += 1
         finally:
             dialled, slot.dialled = slot.dialled, None
@@ -209,7 +208,7 @@ class BrokerLinks:
             raise BrokerUnreachable(f"broker {broker_id}, advertised at {address}: {error}") from None
         link = BrokerLink(raw, NO_BROKER if broker_id in self._bootstrap else broker_id, self._settings)
         try:
-            with trio.move_on_after(timeout_s) as scope:
+            with runtime.move_on_after(timeout_s) as scope:
                 await link.open()
         except BaseException:
             link.close()
@@ -237,7 +236,7 @@ class BrokerLinks:
 
     def close_idle(self) -> None:
         """Close the connections that had nothing to do for ``connections_max_idle``."""
-        before = trio.current_time() - self._settings.connections_max_idle
+        before = runtime.current_time() - self._settings.connections_max_idle
         for slot in self._slots.values():
             link = slot.link
             if link is not None and link.is_open and not link.in_flight and link.last_used < before:

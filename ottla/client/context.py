@@ -3,8 +3,7 @@
 import random
 from dataclasses import dataclass
 
-import trio
-
+from ottla.client import runtime
 from ottla.client.backoff import Backoff
 from ottla.client.broker_links import BrokerLinks
 from ottla.client.metadata import ClusterMetadata
@@ -22,7 +21,7 @@ class ClientContext:
     metadata: ClusterMetadata
     links: BrokerLinks
     refresh: MetadataRefresh
-    nursery: trio.Nursery
+    nursery: runtime.Nursery
     clock: Clock
     source: random.Random
     metrics: Metrics

@@ -6,8 +6,7 @@ it does not stand behind fetches that wait.
 
 from typing import Any, Final
 
-import trio
-
+from ottla.client import runtime
 from ottla.client.context import ClientContext
 from ottla.client.errors import BootstrapError, BrokerUnreachable, error_for
 from wire.apis import ApiKey
@@ -90,5 +89,5 @@ class CoordinatorLink:
                     self._context.refresh.ask()
                 elif not error.retriable:
                     raise error_for(error, self._what, message=found.error_message)
-            await trio.sleep(self._context.retry_backoff.delay_s(failures))
+            await runtime.sleep(self._context.retry_backoff.delay_s(failures))
             failures += 1

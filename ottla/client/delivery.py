@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import trio
-
+from ottla.client import runtime
 from ottla.client.errors import ClientError
 from ottla.client.producer_batch import Place, ProducerBatch
 
@@ -97,13 +96,13 @@ class BatchDelivery:
 async def _wait(batch: ProducerBatch) -> None:
     batch.looked_at = True
     if batch.done:
-        await trio.lowlevel.checkpoint()
+        await runtime.checkpoint()
         return
-    done = trio.Event()
+    done = runtime.new_event()
     batch.when_done(done.set)
     try:
         await done.wait()
-    except trio.Cancelled:
+    except runtime.cancelled():
         batch.looked_at = False
         raise
     finally:

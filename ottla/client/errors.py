@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import trio
+
 from wire.errors import Error
 from wire.types import TopicPartition
 
@@ -73,6 +75,12 @@ class AuthenticationError(ClientError):
 
 class NotAuthorized(ClientError):
     """The principal may not do this."""
+
+
+class NoRoom(ClientError, trio.WouldBlock):
+    """`Producer.post_nowait` cannot accept the record at once: the producer's room is full, or the topic not known."""
+
+    retriable = True
 
 
 class UnknownTopic(ClientError):

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import trio
-
+from ottla.client import runtime
 from ottla.client.batch_decoding import AbortedTransaction, PartitionRecords, read_partition_records
 from ottla.client.broker_link import BrokerLink
 from ottla.client.broker_links import FETCH
@@ -85,18 +84,18 @@ class Fetcher:
         self._context = context
         self._settings = settings
         self._ready: deque[TopicPartition] = deque()
-        self._arrived = trio.Event()
+        self._arrived = runtime.new_event()
         self._nudged = False
-        self._changed: dict[BrokerId, trio.Event] = {}
-        self._scope = trio.CancelScope()
-        self._nursery: trio.Nursery | None = None
-        self._settle = trio.Event()
+        self._changed: dict[BrokerId, runtime.Event] = {}
+        self._scope = runtime.cancel_scope()
+        self._nursery: runtime.Nursery | None = None
+        self._settle = runtime.new_event()
 
-    async def run(self, *, task_status: Any = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, *, task_status: Any = runtime.TASK_STATUS_IGNORED) -> None:
         """Fetch until cancelled."""
         self._context.refresh.on_update.append(self.wake)
         try:
-            async with trio.open_nursery() as nursery:
+            async with runtime.open_nursery() as nursery:
                 self._nursery = nursery
                 task_status.started()
                 await self._settle_positions()
@@ -136,7 +135,7 @@ class Fetcher:
         """Wait until something can be taken by `take`."""
         while not self._ready and not self._nudged:
             if self._arrived.is_set():  # one that is not may have another task in it
-                self._arrived = trio.Event()
+                self._arrived = runtime.new_event()
             await self._arrived.wait()
         self._nudged = False
 
@@ -199,20 +198,20 @@ class Fetcher:
             event.set()
         if self._nursery is None:
             return
-        now = trio.current_time()
+        now = runtime.current_time()
         for fetch in self.partitions.values():
             broker_id = self._broker_of(fetch.position, now)
             if broker_id is None:
                 # No broker is asked that could say that the metadata are old: ask until there is a leader.
                 self._context.refresh.ask()
             elif broker_id not in self._changed:
-                self._changed[broker_id] = trio.Event()
+                self._changed[broker_id] = runtime.new_event()
                 self._nursery.start_soon(self._fetch_from, broker_id)
         if any(fetch.position.state is PositionState.WAITING for fetch in self.partitions.values()):
             self._settle.set()
 
     def _wake_reader_of(self, position: Position) -> None:
-        broker_id = self._broker_of(position, trio.current_time())
+        broker_id = self._broker_of(position, runtime.current_time())
         event = None if broker_id is None else self._changed.get(broker_id)
         if event is not None:
             event.set()
@@ -234,7 +233,7 @@ class Fetcher:
                 and fetch.error is None
             }
             if not waiting:
-                self._settle = trio.Event()
+                self._settle = runtime.new_event()
                 await self._settle.wait()
                 continue
             numbers = {partition: self.partitions[partition].position.number for partition in waiting}
@@ -249,7 +248,7 @@ class Fetcher:
                     fetch = self.partitions.get(partition)
                     if fetch is not None and fetch.position.number == numbers[partition]:
                         self._fail(fetch, error)
-                await trio.sleep(self._context.settings.retry_backoff_max)
+                await runtime.sleep(self._context.settings.retry_backoff_max)
             # The epoch that was found is that of the record at the offset, not of the one before it.
             for partition, (offset, _) in found.items():
                 fetch = self.partitions.get(partition)
@@ -262,7 +261,7 @@ class Fetcher:
         session = FetchSession()
         failures = 0
         while True:
-            self._changed[broker_id] = trio.Event()
+            self._changed[broker_id] = runtime.new_event()
             wanted, is_partial, has_any = self._wanted(broker_id)
             if not has_any:
                 del self._changed[broker_id]
@@ -279,7 +278,7 @@ class Fetcher:
                 session.reset()
                 self._leave_followers(broker_id)
                 self._context.refresh.ask()
-                await trio.sleep(self._context.retry_backoff.delay_s(failures))
+                await runtime.sleep(self._context.retry_backoff.delay_s(failures))
                 failures += 1
                 continue
             except ClientError as error:
@@ -287,16 +286,16 @@ class Fetcher:
                     fetch = self.partitions.get(partition)
                     if fetch is not None:
                         self._fail(fetch, error)
-                await trio.sleep(self._context.settings.retry_backoff_max)
+                await runtime.sleep(self._context.settings.retry_backoff_max)
                 continue
             failed = await self._take_answer(answer, session, wanted, numbers)
             failures = failures + 1 if failed else 0
             if failed:
-                await trio.sleep(self._context.retry_backoff.delay_s(failures - 1))
+                await runtime.sleep(self._context.retry_backoff.delay_s(failures - 1))
 
     def _wanted(self, broker_id: BrokerId) -> tuple[dict[TopicPartition, FetchPlace], bool, bool]:
         """Return what to fetch from a broker, whether partitions without room are left out, and whether it has any."""
-        now = trio.current_time()
+        now = runtime.current_time()
         share = max(1, self._settings.room // max(1, len(self.partitions)))
         share = max(share, 2 * self._settings.partition_bytes if len(self.partitions) <= 16 else share)
         wanted: dict[TopicPartition, FetchPlace] = {}
@@ -335,7 +334,7 @@ class Fetcher:
         return answer
 
     def _leave_followers(self, broker_id: BrokerId) -> None:
-        now = trio.current_time()
+        now = runtime.current_time()
         for fetch in self.partitions.values():
             if fetch.position.reads_from_follower and self._broker_of(fetch.position, now) == broker_id:
                 fetch.position.leave_follower()
@@ -431,7 +430,7 @@ class Fetcher:
             self._offset_lost(fetch, min(data.diverging_epoch.end_offset, position.offset))
             return
         if data.preferred_read_replica >= 0:
-            until = trio.current_time() + self._context.settings.metadata_max_age
+            until = runtime.current_time() + self._context.settings.metadata_max_age
             position.prefer(data.preferred_read_replica, until)
             self.wake()
         buffer = data.records
@@ -469,7 +468,7 @@ class Fetcher:
             )
 
         if len(buffer) >= _DECODE_IN_THREAD_FROM and len(buffer) > 22 and buffer[22] & 7:
-            return await trio.to_thread.run_sync(read)
+            return await runtime.in_thread(read)
         return read()
 
     def positions(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:

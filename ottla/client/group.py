@@ -13,8 +13,7 @@ from enum import Enum
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar
 
-import trio
-
+from ottla.client import runtime
 from ottla.client.codecs import Topic
 from ottla.client.context import ClientContext
 from ottla.client.coordinator_link import GROUP, CoordinatorLink
@@ -119,13 +118,13 @@ class Group(Generic[K, V]):
         self._first_counts: dict[str, int] = {}
         self._subscribed: list[str] = []
         self._current: Batch[Any, Any] | None = None
-        self._scope = trio.CancelScope()
+        self._scope = runtime.cancel_scope()
         self._is_open = False
         self._failure: ClientError | None = None
-        self._assigned = trio.Event()
+        self._assigned = runtime.new_event()
         self._on_acquired: Callable[[OwnedPartition], None] | None = None
-        self._committing = trio.Lock()
-        self._look = trio.Event()
+        self._committing = runtime.new_lock()
+        self._look = runtime.new_event()
         self._has_ended = False
         self._fetcher.on_arrival = self._look_again
 
@@ -144,7 +143,7 @@ class Group(Generic[K, V]):
     async def _run_tasks(self, *, task_status: Any) -> None:
         with self._scope:
             try:
-                async with trio.open_nursery() as nursery:
+                async with runtime.open_nursery() as nursery:
                     await nursery.start(self._fetcher.run)
                     nursery.start_soon(self._commit_regularly)
                     nursery.start_soon(self._dispatch)
@@ -166,9 +165,9 @@ class Group(Generic[K, V]):
     ) -> None:
         self._is_open = False
         self._context.refresh.on_update.remove(self.look_for_changes)
-        deadline = trio.current_time() + self._context.settings.close_timeout
+        deadline = runtime.current_time() + self._context.settings.close_timeout
         try:
-            with trio.CancelScope(deadline=deadline, shield=True):
+            with runtime.cancel_scope(deadline=deadline, shield=True):
                 try:
                     if self._failure is None and self._member.state is MemberState.STABLE:
                         await self._commit(self._owned.values())
@@ -218,7 +217,7 @@ class Group(Generic[K, V]):
             each.parts.clear()
             each.arrived.set()
             each.check_idle()
-        with trio.move_on_after(self._settings.rebalance_timeout) as scope:
+        with runtime.move_on_after(self._settings.rebalance_timeout) as scope:
             for each in owned:
                 await each.idle.wait()
         if scope.cancelled_caught:
@@ -271,7 +270,7 @@ class Group(Generic[K, V]):
             if self._on_acquired is not None:
                 self._on_acquired(owned)
         self._fetcher.wake()
-        assigned, self._assigned = self._assigned, trio.Event()
+        assigned, self._assigned = self._assigned, runtime.new_event()
         assigned.set()
 
     def lose(self) -> None:
@@ -294,7 +293,7 @@ class Group(Generic[K, V]):
     async def _dispatch(self) -> None:
         """Take what is fetched to the partitions that it belongs to."""
         while True:
-            self._look = trio.Event()
+            self._look = runtime.new_event()
             try:
                 while (taken := self._fetcher.take(self._has_no_parts)) is not None:
                     self._take_in(*taken)
@@ -373,7 +372,7 @@ class Group(Generic[K, V]):
         current, self._current = self._current, None
         if current is not None and self._settings.done is Done.BY_NEXT:
             current.done()
-        await trio.lowlevel.checkpoint()
+        await runtime.checkpoint()
         while True:
             self._check_open()
             for _ in range(len(self._turns)):
@@ -395,7 +394,7 @@ class Group(Generic[K, V]):
     async def _wait_assigned(self) -> None:
         """Wait until partitions were assigned, batches have come or something failed."""
         if self._assigned.is_set():  # one that is not may have another task in it
-            self._assigned = trio.Event()
+            self._assigned = runtime.new_event()
         await self._assigned.wait()
 
     async def run(
@@ -411,8 +410,8 @@ class Group(Generic[K, V]):
             limit: How many tasks may have a batch in hand at a time; None for all.
         """
         self._check_open()
-        limiter = None if limit is None else trio.CapacityLimiter(limit)
-        async with trio.open_nursery() as nursery:
+        limiter = None if limit is None else runtime.new_limiter(limit)
+        async with runtime.open_nursery() as nursery:
 
             def begin(owned: OwnedPartition) -> None:
                 owned.working = True
@@ -432,7 +431,7 @@ class Group(Generic[K, V]):
         self,
         owned: OwnedPartition,
         work: Callable[[Partition[K, V]], Awaitable[None]],
-        limiter: trio.CapacityLimiter | None,
+        limiter: runtime.Limiter | None,
     ) -> None:
         partition: Partition[K, V] = Partition(
             owned,
@@ -442,8 +441,8 @@ class Group(Generic[K, V]):
             limiter,
             done_by_next=self._settings.done is Done.BY_NEXT,
         )
-        with trio.CancelScope() as scope:
-            async with trio.open_nursery() as nursery:
+        with runtime.cancel_scope() as scope:
+            async with runtime.open_nursery() as nursery:
                 nursery.start_soon(_cancel_when_lost, owned, scope)
                 try:
                     await work(partition)
@@ -532,7 +531,7 @@ class Group(Generic[K, V]):
                     continue
                 if reaction is Reaction.REJOIN:
                     self._task.rejoin("a commit said that the group rebalances")
-                await trio.sleep(self._context.retry_backoff.delay_s(failures))
+                await runtime.sleep(self._context.retry_backoff.delay_s(failures))
                 failures += 1
             if lost:
                 names = ", ".join(map(str, lost))
@@ -543,13 +542,13 @@ class Group(Generic[K, V]):
         if interval is None:
             return
         while True:
-            await trio.sleep(interval)
+            await runtime.sleep(interval)
             try:
                 await self._commit(self._owned.values())
             except CommitFailed as error:
                 _log.warning("%s", error)
 
 
-async def _cancel_when_lost(owned: OwnedPartition, scope: trio.CancelScope) -> None:
+async def _cancel_when_lost(owned: OwnedPartition, scope: runtime.CancelScope) -> None:
     await owned.loss.wait()
     scope.cancel()

@@ -4,8 +4,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar
 
-import trio
-
+from ottla.client import runtime
 from ottla.client.fetcher import Fetcher
 from ottla.client.progress import Progress
 from ottla.client.record_batch import Batch, Ownership
@@ -40,9 +39,9 @@ class OwnedPartition(Ownership):
         self.draining = False
         self.lost = False
         self.parts: deque[Batch[Any, Any]] = deque()
-        self.idle = trio.Event()
-        self.arrived = trio.Event()
-        self.loss = trio.Event()
+        self.idle = runtime.new_event()
+        self.arrived = runtime.new_event()
+        self.loss = runtime.new_event()
         self.working = False
         self._changed = changed
 
@@ -71,7 +70,7 @@ class Partition(Generic[K, V]):
         fetcher: Fetcher,
         take: Callable[[OwnedPartition], Batch[Any, Any] | None],
         commit: Callable[[], Any],
-        limiter: trio.CapacityLimiter | None,
+        limiter: runtime.Limiter | None,
         *,
         done_by_next: bool,
     ) -> None:
@@ -123,7 +122,7 @@ class Partition(Generic[K, V]):
             self._current.done()
         self._current = None
         self._release_turn()
-        await trio.lowlevel.checkpoint()
+        await runtime.checkpoint()
         while not owned.draining and not owned.lost:
             batch = self._take(owned)
             if batch is not None:
@@ -131,7 +130,7 @@ class Partition(Generic[K, V]):
                     await self._limiter.acquire_on_behalf_of(self)
                 self._current = batch
                 return batch
-            owned.arrived = trio.Event()
+            owned.arrived = runtime.new_event()
             await owned.arrived.wait()
         raise StopAsyncIteration
 

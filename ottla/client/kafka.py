@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
-import trio
-
 from ottla.addresses import parse_addresses
+from ottla.client import runtime
 from ottla.client.backoff import Backoff
 from ottla.client.broker_links import BrokerLinks, Dialer
 from ottla.client.codecs import Topic, as_topic
@@ -55,7 +54,7 @@ class Kafka:
         self._source = source or random.Random()
         self._dialer = dialer
         self._scope = TaskScope()
-        self._nursery: trio.Nursery | None = None
+        self._nursery: runtime.Nursery | None = None
         self._context: ClientContext | None = None
 
     async def __aenter__(self) -> Self:

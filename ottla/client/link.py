@@ -14,9 +14,8 @@ from collections import deque
 from struct import Struct
 from typing import Any, Final
 
-import trio
-
 from ottla.addresses import Address
+from ottla.client import runtime
 from ottla.client.errors import AuthenticationError, BrokerUnreachable
 
 FRAME_SIZE_MAX: Final = 256 * 1024 * 1024
@@ -112,7 +111,7 @@ class Link:
         """
         self._send_backlog()
         while self._backlog:
-            await trio.lowlevel.wait_writable(self._socket)
+            await runtime.wait_writable(self._socket)
             self._send_backlog()
 
     def _send_backlog(self) -> None:
@@ -173,7 +172,7 @@ class Link:
             try:
                 count = self._receive_nowait(view)
             except BlockingIOError:
-                await trio.lowlevel.wait_readable(self._socket)
+                await runtime.wait_readable(self._socket)
                 continue
             except OSError as error:
                 raise self._broken(error) from None
@@ -208,7 +207,7 @@ class Link:
                     await self.flush()
                 if done:
                     return
-                await trio.lowlevel.wait_readable(self._socket)
+                await runtime.wait_readable(self._socket)
                 received = self._socket.recv_into(self._ciphertext)
                 self._tls.feed(memoryview(self._ciphertext)[:received] if received else b"")
         except ssl.SSLError as error:
@@ -219,9 +218,9 @@ class Link:
             raise self._broken(error) from None
 
     def close(self) -> None:
-        """Close the socket; a task that waits for it gets `trio.ClosedResourceError`."""
+        """Close the socket; a task that waits for it gets `runtime.ClosedResourceError`."""
         if self._socket.fileno() >= 0:
-            trio.lowlevel.notify_closing(self._socket)
+            runtime.notify_closing(self._socket)
             self._socket.close()
 
     def _broken(self, error: OSError) -> BrokerUnreachable:
@@ -235,12 +234,11 @@ async def resolve(address: Address) -> list[tuple[socket.AddressFamily, Any]]:
         BrokerUnreachable: The name does not resolve.
     """
     try:
-        found = await trio.socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        return await runtime.getaddrinfo(address.host, address.port)
     except socket.gaierror as error:
         raise BrokerUnreachable(
             f"the host name {address.host!r} does not resolve: {error.strerror}"
         ) from None
-    return [(family, where) for family, _, _, _, where in found]
 
 
 async def dial(address: Address, timeout_s: float, context: ssl.SSLContext | None = None) -> Link:
@@ -255,13 +253,13 @@ async def dial(address: Address, timeout_s: float, context: ssl.SSLContext | Non
         BrokerUnreachable: None accepts; the text names the addresses tried and why each failed.
         AuthenticationError: The TLS handshake failed.
     """
-    with trio.move_on_after(timeout_s) as scope:
+    with runtime.move_on_after(timeout_s) as scope:
         candidates = await resolve(address)
     if scope.cancelled_caught:
         raise BrokerUnreachable(f"the host name {address.host!r} did not resolve within {timeout_s:g} s")
     problems: dict[str, None] = {}
     for family, where in candidates:
-        with trio.move_on_after(timeout_s) as scope:
+        with runtime.move_on_after(timeout_s) as scope:
             try:
                 return await _connect(address, family, where, context)
             except OSError as error:
@@ -291,7 +289,7 @@ async def _connect(
         try:
             sock.connect(where)
         except BlockingIOError:
-            await trio.lowlevel.wait_writable(sock)
+            await runtime.wait_writable(sock)
             code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if code:
                 raise OSError(code, os.strerror(code)) from None

@@ -9,8 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
-import trio
-
+from ottla.client import runtime
 from ottla.client.context import ClientContext
 from ottla.client.coordinator_link import CoordinatorLink
 from ottla.client.errors import BrokerUnreachable
@@ -92,15 +91,15 @@ class MembershipTask:
         rebalance_timeout: float,
     ) -> None:
         self.coordinator = coordinator
-        self.stable = trio.Event()
+        self.stable = runtime.new_event()
         self._context = context
         self._member = membership
         self._owner = owner
         self._session_timeout = session_timeout
         self._heartbeat_interval = heartbeat_interval
         self._rebalance_timeout = rebalance_timeout
-        self._rejoin = trio.Event()
-        self._answered_at = trio.current_time()
+        self._rejoin = runtime.new_event()
+        self._answered_at = runtime.current_time()
         self._reason = "first join"
 
     def rejoin(self, reason: str) -> None:
@@ -119,7 +118,7 @@ class MembershipTask:
 
     def _unstable(self) -> None:
         if self.stable.is_set():
-            self.stable = trio.Event()
+            self.stable = runtime.new_event()
 
     async def run(self) -> None:
         """Join, and join again whenever it is due, until cancelled.
@@ -129,10 +128,10 @@ class MembershipTask:
             GroupMismatch: The group's members use other assignors.
             NotAuthorized: The principal may not use the group.
         """
-        async with trio.open_nursery() as nursery:
+        async with runtime.open_nursery() as nursery:
             nursery.start_soon(self._beat)
             while True:
-                self._rejoin = trio.Event()
+                self._rejoin = runtime.new_event()
                 await self._rebalance()
                 # Metadata that came meanwhile, such as those of a topic that was just created.
                 self._owner.look_for_changes()
@@ -216,7 +215,7 @@ class MembershipTask:
         for topic in topics:
             self._context.refresh.use(topic)
         if any(topic not in self._context.metadata.topics for topic in topics):
-            with trio.move_on_after(self._heartbeat_interval):
+            with runtime.move_on_after(self._heartbeat_interval):
                 await self._context.refresh.wait_update()
 
     async def _join(self) -> JoinGroupResponse | None:
@@ -241,7 +240,7 @@ class MembershipTask:
         except BrokerUnreachable as error:
             _log.info("group %r: %s", member.group_id, error)
             return None
-        self._answered_at = trio.current_time()
+        self._answered_at = runtime.current_time()
         if answer.error_code == Error.MEMBER_ID_REQUIRED:
             member.member_id = answer.member_id
             return None
@@ -256,27 +255,27 @@ class MembershipTask:
         if reaction is Reaction.LOST:
             self.lost(Error.from_code(code).name)
         if reaction in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
-            await trio.sleep(self._context.settings.retry_backoff)
+            await runtime.sleep(self._context.settings.retry_backoff)
         return reaction
 
     async def _beat(self) -> None:
         """Send heartbeats while we are in a generation."""
         member = self._member
         while True:
-            due = trio.current_time() + self._heartbeat_interval
-            await trio.sleep_until(due)
-            late = trio.current_time() - due
+            due = runtime.current_time() + self._heartbeat_interval
+            await runtime.sleep_until(due)
+            late = runtime.current_time() - due
             if late > self._heartbeat_interval:
                 _log.warning(
-                    "group %r: a heartbeat is %.1f s late: a task has held the loop; use trio.to_thread.run_sync for "
+                    "group %r: a heartbeat is %.1f s late: a task has held the loop; use in_thread for "
                     "what takes long",
                     member.group_id,
                     late,
                 )
             if member.state is not MemberState.STABLE:
-                self._answered_at = trio.current_time()
+                self._answered_at = runtime.current_time()
                 continue
-            if trio.current_time() - self._answered_at > self._session_timeout:
+            if runtime.current_time() - self._answered_at > self._session_timeout:
                 self.lost("no heartbeat was answered within the session timeout")
                 continue
             generation = member.generation
@@ -293,7 +292,7 @@ class MembershipTask:
                 continue
             if generation != member.generation or member.state is not MemberState.STABLE:
                 continue
-            self._answered_at = trio.current_time()
+            self._answered_at = runtime.current_time()
             if await self._react(answer.error_code) is Reaction.REJOIN:
                 self.rejoin("the group rebalances")
 

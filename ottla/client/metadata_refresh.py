@@ -9,8 +9,7 @@ import random
 from collections.abc import Callable
 from typing import Final
 
-import trio
-
+from ottla.client import runtime
 from ottla.client.backoff import Backoff
 from ottla.client.broker_links import BrokerLinks
 from ottla.client.errors import (
@@ -61,9 +60,9 @@ class MetadataRefresh:
         self._used: dict[str, float] = {}
         self._pinned: dict[str, int] = {}
         self._all_topics = 0
-        self._asked = trio.Event()
-        self._unasked = trio.Event()
-        self._updated = trio.Event()
+        self._asked = runtime.new_event()
+        self._unasked = runtime.new_event()
+        self._updated = runtime.new_event()
         self._error: ClientError | None = None
         self._answered_at = -float("inf")
 
@@ -74,7 +73,7 @@ class MetadataRefresh:
     def use(self, topic: str) -> None:
         """Keep a topic fresh for the next minutes; one that is unknown is asked for at once."""
         is_new = topic not in self._used
-        self._used[topic] = trio.current_time()
+        self._used[topic] = runtime.current_time()
         if topic not in self._metadata.topics:
             self._asked.set()
             if is_new:
@@ -116,7 +115,7 @@ class MetadataRefresh:
             ClientError: No broker answered within ``timeout_s``.
         """
         self.use(name)
-        with trio.move_on_after(timeout_s):
+        with runtime.move_on_after(timeout_s):
             while name not in self._metadata.topics:
                 error = self._metadata.topic_errors.get(name)
                 if error in (Error.TOPIC_AUTHORIZATION_FAILED, Error.INVALID_TOPIC_EXCEPTION):
@@ -140,18 +139,18 @@ class MetadataRefresh:
             AuthenticationError: The credentials are refused.
         """
         quick = 0
-        asked_at = trio.current_time()
+        asked_at = runtime.current_time()
         while True:
-            with trio.move_on_at(self._answered_at + self._settings.metadata_max_age):
+            with runtime.cancel_scope(deadline=self._answered_at + self._settings.metadata_max_age):
                 await self._asked.wait()
-            now = trio.current_time()
+            now = runtime.current_time()
             quick = 0 if now - asked_at > _QUIET_S else quick + 1
             if quick:
                 # A topic that was not asked for before waits for nothing.
-                with trio.move_on_at(asked_at + self._backoff.delay_s(quick - 1)):
+                with runtime.cancel_scope(deadline=asked_at + self._backoff.delay_s(quick - 1)):
                     await self._unasked.wait()
-            asked_at = trio.current_time()
-            self._asked, self._unasked = trio.Event(), trio.Event()
+            asked_at = runtime.current_time()
+            self._asked, self._unasked = runtime.new_event(), runtime.new_event()
             try:
                 await self.refresh()
             except (ClusterChanged, AuthenticationError):
@@ -160,9 +159,9 @@ class MetadataRefresh:
                 self._error = error
                 _log.warning("no metadata: %s", error)
                 self._asked.set()
-                if trio.current_time() - self._answered_at > self._settings.rebootstrap_after:
+                if runtime.current_time() - self._answered_at > self._settings.rebootstrap_after:
                     self._links.bootstrap_again()
-            updated, self._updated = self._updated, trio.Event()
+            updated, self._updated = self._updated, runtime.new_event()
             updated.set()
             if any(error.refresh_metadata for error in self._metadata.topic_errors.values()):
                 self._asked.set()
@@ -185,14 +184,14 @@ class MetadataRefresh:
         if not answer.brokers:
             raise ClientError("the broker knows no brokers yet")
         self._error = None
-        self._answered_at = trio.current_time()
+        self._answered_at = runtime.current_time()
         self._metadata.update(answer, all_topics=request.topics is None)
         self._links.metadata_changed()
         for each in list(self.on_update):
             each()
 
     def _request(self) -> MetadataRequest:
-        before = trio.current_time() - TOPIC_MAX_IDLE_S
+        before = runtime.current_time() - TOPIC_MAX_IDLE_S
         for name in [name for name, used in self._used.items() if used < before]:
             del self._used[name]
             self._metadata.topic_errors.pop(name, None)

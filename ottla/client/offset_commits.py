@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-import trio
-
+from ottla.client import runtime
 from ottla.client.context import ClientContext
 from ottla.client.coordinator_link import CoordinatorLink
 from ottla.client.errors import BrokerUnreachable, CommitFailed, error_for
@@ -134,5 +133,5 @@ async def fetch_committed(
                 coordinator.forget()
             elif not error.retriable:
                 raise error_for(error, f"the committed offsets of group {group_id!r}")
-        await trio.sleep(context.retry_backoff.delay_s(failures))
+        await runtime.sleep(context.retry_backoff.delay_s(failures))
         failures += 1

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
-import trio
-
+from ottla.client import runtime
 from ottla.client.context import ClientContext
 from ottla.client.errors import BrokerUnreachable, ClientError, error_for
 from ottla.client.positions import Endpoint, Start, Tail
@@ -69,9 +68,9 @@ async def list_offsets(
             return found
         if failures:
             context.refresh.ask()
-            await trio.sleep(context.retry_backoff.delay_s(failures - 1))
+            await runtime.sleep(context.retry_backoff.delay_s(failures - 1))
         failures += 1
-        async with trio.open_nursery() as nursery:
+        async with runtime.open_nursery() as nursery:
             for leader, partitions in _by_leader(context, left).items():
                 nursery.start_soon(_ask, context, leader, partitions, timestamps, isolation, found)
 

@@ -1,7 +1,7 @@
 """The producer: records in, acknowledgements out.
 
 `post` appends to the open batch of a partition, and is no task switch: it checkpoints when there is no room, and
-about once a millisecond, not for every record. That is an exception to trio's rule that each await does. Records are
+about once a millisecond, not for every record. That is an exception to the rule that each await does. Records are
 encoded when their batch leaves.
 """
 
@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, overload
 
-import trio
-
+from ottla.client import runtime
 from ottla.client.accumulator import Accumulator
 from ottla.client.batch_encoding import RECORD_OVERHEAD_MAX, headers_bound
 from ottla.client.codecs import AnyTopic, Topic
 from ottla.client.context import ClientContext
 from ottla.client.delivery import BatchDelivery, Delivery
-from ottla.client.errors import ClientError, ClosedClient, DeliveryErrors, RecordTooLarge
+from ottla.client.errors import ClientError, ClosedClient, DeliveryErrors, NoRoom, RecordTooLarge
 from ottla.client.interceptors import OnAcknowledged, OnSend, OutgoingRecord, intercept_send, notify
 from ottla.client.memory_budget import MemoryBudget
 from ottla.client.partition_queue import PartitionQueue
@@ -40,7 +39,7 @@ class _Parked:
     __slots__ = ("delivery", "number", "ready")
 
     def __init__(self) -> None:
-        self.ready = trio.Event()
+        self.ready = runtime.new_event()
         self.delivery: Delivery | None = None
         self.number = 0
 
@@ -80,7 +79,7 @@ class Producer:
         self._known = self._routes.by_topic
         self._is_open = False
         self._failed: list[ProducerBatch] = []
-        self._scope = trio.CancelScope()
+        self._scope = runtime.cancel_scope()
         self._wall_ms = context.clock.wall_ms
         self._yielded_ms = 0
         if not accumulator.is_transactional:
@@ -90,7 +89,7 @@ class Producer:
 
     async def __aenter__(self) -> Self:
         self._open()
-        await trio.lowlevel.checkpoint()
+        await runtime.checkpoint()
         return self
 
     def _open(self) -> None:
@@ -109,7 +108,7 @@ class Producer:
             if error is None:
                 await self._drain_while_it_moves()
             else:
-                with trio.CancelScope(deadline=trio.current_time() + self._close_timeout, shield=True):
+                with runtime.cancel_scope(deadline=runtime.current_time() + self._close_timeout, shield=True):
                     if not self._discard_on_failure:
                         await self.wait_all()
         finally:
@@ -127,7 +126,7 @@ class Producer:
         self._sender.wake()
         try:
             for batch in batches:
-                with trio.move_on_after(self._close_timeout) as scope:
+                with runtime.move_on_after(self._close_timeout) as scope:
                     await _finished(batch)
                 if scope.cancelled_caught:
                     return
@@ -251,7 +250,7 @@ class Producer:
             now = self._now_ms
             if now != self._yielded_ms:
                 self._yielded_ms = now
-                await trio.lowlevel.checkpoint()
+                await runtime.checkpoint()
             return accepted
         if accepted is None:
             await self._learn(topic)
@@ -274,13 +273,13 @@ class Producer:
         """Accept a record at once; arguments as `post`.
 
         Raises:
-            trio.WouldBlock: There is no room, or the topic is not known yet.
+            NoRoom: There is no room, or the topic is not known yet.
         """
         accepted = self._accept(topic, value, key, headers, partition, timestamp, False)
         if accepted is None:
             self._check_open()
             self._context.refresh.use(_name(topic))
-            raise trio.WouldBlock
+            raise NoRoom(f"the topic {_name(topic)!r} is not known yet", topic=_name(topic))
         assert isinstance(accepted, Delivery)
         return accepted
 
@@ -348,7 +347,7 @@ class Producer:
                 route, queue, partition is None and key is None, key, value, headers, timestamp, size
             )
         if not may_park:
-            raise trio.WouldBlock
+            raise NoRoom(f"no room for {size} bytes", topic=route.name)
         parked = _Parked()
 
         def grant() -> None:
@@ -378,7 +377,7 @@ class Producer:
                 queue = route.next_sticky()
             batch = queue.open
             if batch is None or size > batch.left:
-                batch = self._accumulator.open_batch(queue, size, trio.current_time())
+                batch = self._accumulator.open_batch(queue, size, runtime.current_time())
                 self._sender.wake()
                 if sticks:
                     route.sticky_batch = batch
@@ -439,7 +438,7 @@ class Producer:
         parts: list[tuple[ProducerBatch, int, int]] = []
         for queue, some_keys, some in route.divide(keys, values, partition):
             await self._post_some(route, queue, some_keys, some, at, parts)
-        await trio.lowlevel.checkpoint()
+        await runtime.checkpoint()
         return BatchDelivery(parts)
 
     async def _post_some(
@@ -471,7 +470,7 @@ class Producer:
                 await self._take_room(size)
             batch = place.open
             if batch is None or size > batch.left:
-                batch = self._accumulator.open_batch(place, size, trio.current_time())
+                batch = self._accumulator.open_batch(place, size, runtime.current_time())
                 self._sender.wake()
                 if queue is None:
                     route.sticky_batch = batch
@@ -483,12 +482,12 @@ class Producer:
             begin = end
 
     async def _take_room(self, size: int) -> None:
-        granted = trio.Event()
+        granted = runtime.new_event()
         number = self._budget.take_later(size, granted.set)
         self._sender.wake()
         try:
             await granted.wait()
-        except trio.Cancelled:
+        except runtime.cancelled():
             if granted.is_set():
                 self._budget.release(size)
             raise
@@ -539,7 +538,7 @@ class Producer:
 
 async def _finished(batch: ProducerBatch) -> None:
     """Wait for a batch and the pieces that it is split into, without counting that as having looked at it."""
-    done = trio.Event()
+    done = runtime.new_event()
     batch.when_done(done.set)
     try:
         await done.wait()

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-import trio
-
+from ottla.client import runtime
 from ottla.client.codecs import Topic
 from ottla.client.context import ClientContext
 from ottla.client.errors import ClosedClient, UnknownTopic
@@ -54,7 +53,7 @@ class Reader(Generic[K, V]):
         self._on_batch = on_batch
         self._topic_timeout = topic_timeout
         self._fetcher = Fetcher(context, settings)
-        self._scope = trio.CancelScope()
+        self._scope = runtime.cancel_scope()
         self._parts: deque[Batch[Any, Any]] = deque()
         self._stop_at: dict[TopicPartition, int] = {}
         self._left: set[TopicPartition] | None = None
@@ -145,7 +144,7 @@ class Reader(Generic[K, V]):
         """
         if not self._is_open:
             raise ClosedClient("the reader is used outside of its block")
-        await trio.lowlevel.checkpoint()
+        await runtime.checkpoint()
         while True:
             if self._parts:
                 return self._parts.popleft()

@@ -8,9 +8,8 @@ import logging
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-import trio
-
 from ottla.addresses import Address
+from ottla.client import runtime
 from ottla.client.accumulator import Accumulator, Answer
 from ottla.client.batch_encoding import ProducerIdentity
 from ottla.client.broker_link import BrokerLink
@@ -77,9 +76,9 @@ class Sender:
         self._accumulator = accumulator
         self._settings = settings
         self._transaction = transaction
-        self._wakeup = trio.Event()
+        self._wakeup = runtime.new_event()
         self._requests: dict[BrokerLink, int] = {}
-        self._answer_came = trio.Event()
+        self._answer_came = runtime.new_event()
         self._fetching_identity = False
         self._next_at = 0.0
 
@@ -91,18 +90,18 @@ class Sender:
         """Wait until no batch is on the wire."""
         while self._accumulator.on_wire:
             if self._answer_came.is_set():  # one that is not may have another task in it
-                self._answer_came = trio.Event()
+                self._answer_came = runtime.new_event()
             await self._answer_came.wait()
 
     async def run(self) -> None:
         """Send until cancelled."""
         while True:
-            self._wakeup = trio.Event()
-            while self._drain(trio.current_time()):
+            self._wakeup = runtime.new_event()
+            while self._drain(runtime.current_time()):
                 pass
-            with trio.CancelScope(deadline=self._next_at):
+            with runtime.cancel_scope(deadline=self._next_at):
                 await self._wakeup.wait()
-            await trio.lowlevel.checkpoint()
+            await runtime.checkpoint()
 
     def _drain(self, now: float) -> bool:
         """Send what is due once around; return whether something was sent."""
@@ -148,7 +147,7 @@ class Sender:
 
     async def _encode_in_thread(self, batch: ProducerBatch) -> None:
         settings = self._settings
-        batch.encoded = await trio.to_thread.run_sync(
+        batch.encoded = await runtime.in_thread(
             batch.encode, settings.compression, settings.compression_level
         )
         batch.is_encoding = False
@@ -212,7 +211,7 @@ class Sender:
             self._lost(link, batches, result, in_doubt=self._settings.acks != 0)
             return
         self._count_down(link)
-        now = trio.current_time()
+        now = runtime.current_time()
         if result is None:
             for batch in batches:
                 self._take(batch, Answer(Error.NONE), now)
@@ -265,7 +264,7 @@ class Sender:
         self, link: BrokerLink, batches: list[ProducerBatch], error: ClientError, *, in_doubt: bool
     ) -> None:
         self._count_down(link)
-        now = trio.current_time()
+        now = runtime.current_time()
         for batch in batches:
             self._accumulator.lost(batch, error, now, in_doubt=in_doubt)
         self._answer_came.set()
@@ -319,7 +318,7 @@ class Sender:
                         self._accumulator.fail_all(error)
                         break
                     _log.warning("no producer id: %s", error)
-                await trio.sleep(self._context.retry_backoff.delay_s(failures))
+                await runtime.sleep(self._context.retry_backoff.delay_s(failures))
                 failures += 1
         finally:
             self._fetching_identity = False

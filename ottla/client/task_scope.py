@@ -7,20 +7,20 @@ the block's body, or of a task, leaves the block as itself.
 from collections.abc import Iterator
 from types import TracebackType
 
-import trio
+from ottla.client import runtime
 
 
 class TaskScope:
     """Tasks that live as long as a block."""
 
-    async def open(self) -> trio.Nursery:
+    async def open(self) -> runtime.Nursery:
         """Begin; return the nursery for the block's tasks."""
-        self._manager = trio.open_nursery()
+        self._manager = runtime.open_nursery()
         return await self._manager.__aenter__()
 
     async def close(
         self,
-        nursery: trio.Nursery,
+        nursery: runtime.Nursery,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
@@ -30,8 +30,8 @@ class TaskScope:
         try:
             return bool(await self._manager.__aexit__(kind, error, trace))
         except BaseExceptionGroup as group:
-            leaves = list(_leaves(group))
-            failures = [leaf for leaf in leaves if not isinstance(leaf, trio.Cancelled)]
+            leaves = list(_leaves(group, error))
+            failures = [leaf for leaf in leaves if not isinstance(leaf, runtime.cancelled())]
             if not failures or (len(failures) == 1 and failures[0] is error):
                 if error is not None:
                     return False
@@ -43,10 +43,14 @@ class TaskScope:
             raise
 
 
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+def _leaves(group: BaseExceptionGroup[BaseException], whole: BaseException | None) -> Iterator[BaseException]:
     for each in group.exceptions:
         # The groups that nurseries make are taken apart; one that users or `DeliveryErrors` made stays whole.
-        if isinstance(each, BaseExceptionGroup) and "nursery" in each.message:
-            yield from _leaves(each)
+        if (
+            each is not whole
+            and isinstance(each, BaseExceptionGroup)
+            and ("nursery" in each.message or "TaskGroup" in each.message)
+        ):
+            yield from _leaves(each, whole)
         else:
             yield each

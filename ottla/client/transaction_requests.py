@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-import trio
-
+from ottla.client import runtime
 from ottla.client.batch_encoding import NO_IDENTITY, ProducerIdentity
 from ottla.client.context import ClientContext
 from ottla.client.coordinator_link import GROUP, TRANSACTION, CoordinatorLink
@@ -184,7 +183,7 @@ class TransactionRequests:
                     case Verdict.RETRY:
                         pass
             backoff = self._context.retry_backoff
-            await trio.sleep(backoff.delay_s(failures - 1) if failures else _FIRST_RETRY_S)
+            await runtime.sleep(backoff.delay_s(failures - 1) if failures else _FIRST_RETRY_S)
             failures += 1
 
 

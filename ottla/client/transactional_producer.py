@@ -4,8 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-import trio
-
+from ottla.client import runtime
 from ottla.client.accumulator import Accumulator
 from ottla.client.codecs import AnyTopic
 from ottla.client.context import ClientContext
@@ -49,9 +48,9 @@ class TransactionalProducer:
         self._sender = sender
         self._machine = machine
         self._requests = requests
-        self._scope = trio.CancelScope()
-        self._wanted = trio.Event()
-        self._doubt = trio.Event()
+        self._scope = runtime.cancel_scope()
+        self._wanted = runtime.new_event()
+        self._doubt = runtime.new_event()
         self._is_open = False
         machine.on_wanted = self._want
         machine.on_doubt = self._doubted
@@ -109,7 +108,7 @@ class TransactionalProducer:
                 async with self.transaction(consumed=batch) as transaction:
                     await work(transaction, batch)
             except TransactionAborted:
-                await trio.sleep(_PAUSE_S)
+                await runtime.sleep(_PAUSE_S)
 
     def _want(self) -> None:
         self._wanted.set()
@@ -126,7 +125,7 @@ class TransactionalProducer:
         with self._scope:
             while True:
                 await self._wanted.wait()
-                self._wanted = trio.Event()
+                self._wanted = runtime.new_event()
                 wanted = set(self._machine.wanted)
                 if not wanted or self._machine.phase is not TransactionPhase.OPEN:
                     continue
@@ -139,9 +138,9 @@ class TransactionalProducer:
 
     async def begin(self) -> None:
         """Begin; called by the transaction."""
-        self._doubt = trio.Event()
+        self._doubt = runtime.new_event()
         self._machine.begin()
-        await trio.lowlevel.checkpoint()
+        await runtime.checkpoint()
 
     async def commit(self, batches: Sequence[Batch[Any, Any]]) -> None:
         """Send everything, add the offsets, and commit; called by the transaction."""
@@ -162,9 +161,9 @@ class TransactionalProducer:
         identity = self._accumulator.identity
         try:
             await self._requests.end(identity, committed=True)
-        except trio.Cancelled:
+        except runtime.cancelled():
             # The answer may be on its way: what became of it must be known, or said not to be.
-            with trio.CancelScope(deadline=self._deadline(), shield=True):
+            with runtime.cancel_scope(deadline=self._deadline(), shield=True):
                 await self._requests.end(identity, committed=True)
                 return
             unknown = TransactionUnknown("cancelled while committing; the coordinator did not answer in time")
@@ -172,11 +171,11 @@ class TransactionalProducer:
             raise unknown from None
 
     def _deadline(self) -> float:
-        return trio.current_time() + self._context.settings.close_timeout
+        return runtime.current_time() + self._context.settings.close_timeout
 
     async def _flush_or_doubt(self) -> None:
         """Wait until everything is acknowledged, or the transaction cannot be committed any more."""
-        async with trio.open_nursery() as nursery:
+        async with runtime.open_nursery() as nursery:
 
             async def flush() -> None:
                 await self._producer.wait_all()
@@ -189,7 +188,7 @@ class TransactionalProducer:
     async def abort(self, batches: Sequence[Batch[Any, Any]]) -> None:
         """Drop what is unsent, abort, and step back; called by the transaction."""
         self._machine.doubt(TransactionAborted("the transaction's block was left by an exception"))
-        with trio.CancelScope(deadline=self._deadline(), shield=True) as scope:
+        with runtime.cancel_scope(deadline=self._deadline(), shield=True) as scope:
             self._accumulator.fail_all(TransactionAborted("the transaction was aborted"))
             await self._sender.wait_answered()
             is_fatal = self._machine.phase is TransactionPhase.FATAL

@@ -1,4 +1,4 @@
-"""The client's contract suite: the same tests against Ottla and against Apache Kafka 3.9.1."""
+"""The client's contract suite: the same tests against Ottla and Apache Kafka 3.9.1, on trio and on asyncio."""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -106,19 +106,21 @@ class Brokers:
 def brokers(request: pytest.FixtureRequest) -> Brokers:
     """Each kind of brokers in turn."""
     given = request.getfixturevalue("cluster" if request.param == "ottla" else "apache_kafka")
-    return Brokers(request.param, given.bootstrap_servers, 3 if request.param == "ottla" else 1)
+    admin = AdminClient({"bootstrap.servers": given.bootstrap_servers})
+    replication_factor = min(3, len(admin.list_topics(timeout=30).brokers))
+    return Brokers(request.param, given.bootstrap_servers, replication_factor)
 
 
-@pytest.fixture
-def run() -> Callable[..., object]:
-    """Run a test's body on trio, for a minute at most."""
-    import trio
+@pytest.fixture(params=["trio", "asyncio"])
+def run(request: pytest.FixtureRequest) -> Callable[..., object]:
+    """Run a test's body on each kind of loop in turn, for a minute at most."""
+    import anyio
 
     def run_body(body: Callable[..., object]) -> object:
         async def bounded() -> object:
-            with trio.fail_after(60):
+            with anyio.fail_after(60):
                 return await body()  # type: ignore[misc]
 
-        return trio.run(bounded)
+        return anyio.run(bounded, backend=request.param)
 
     return run_body

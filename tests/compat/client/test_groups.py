@@ -4,8 +4,8 @@ import re
 import uuid
 from collections import Counter
 
+import anyio
 import pytest
-import trio
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, NewPartitions
@@ -92,10 +92,10 @@ def test_members_come_and_go_and_every_record_is_read_once(brokers, run, name: s
     found: Counter[bytes] = Counter()
     owners: list[int] = []
 
-    async def member(kafka, stop: trio.Event, number: int) -> None:
+    async def member(kafka, stop: anyio.Event, number: int) -> None:
         async with kafka.group(name, topic, max_records=10, **QUICK) as group:
-            with trio.CancelScope() as scope:
-                async with trio.open_nursery() as nursery:
+            with anyio.CancelScope() as scope:
+                async with anyio.create_task_group() as nursery:
 
                     async def until_stopped() -> None:
                         await stop.wait()
@@ -103,16 +103,16 @@ def test_members_come_and_go_and_every_record_is_read_once(brokers, run, name: s
 
                     nursery.start_soon(until_stopped)
                     async for batch in group:
-                        with trio.CancelScope(shield=True):
-                            await trio.sleep(0.002)
+                        with anyio.CancelScope(shield=True):
+                            await anyio.sleep(0.002)
                             found.update(batch.values())
                             owners.append(number)
                             batch.done()
 
     sent: Counter[bytes] = Counter()
-    fed = trio.Event()
+    fed = anyio.Event()
 
-    async def feed(out, enough: trio.Event) -> None:
+    async def feed(out, enough: anyio.Event) -> None:
         number = 0
         while not enough.is_set():
             for partition in range(6):
@@ -126,10 +126,10 @@ def test_members_come_and_go_and_every_record_is_read_once(brokers, run, name: s
         async with (
             connect(brokers.bootstrap_servers) as kafka,
             kafka.producer(linger=0) as out,
-            trio.open_nursery() as nursery,
+            anyio.create_task_group() as nursery,
         ):
-            stops = [trio.Event() for _ in range(3)]
-            enough = trio.Event()
+            stops = [anyio.Event() for _ in range(3)]
+            enough = anyio.Event()
             nursery.start_soon(feed, out, enough)
             for number, stop in enumerate(stops):
                 nursery.start_soon(member, kafka, stop, number)
@@ -159,7 +159,7 @@ def test_a_task_per_partition_ends_before_the_partition_goes(brokers, run, name:
         working[part.partition] += 1
         most[part.partition] = max(most[part.partition], working[part.partition])
         async for batch in part:
-            await trio.sleep(0.002)
+            await anyio.sleep(0.002)
             found.update(batch.values())
         working[part.partition] -= 1
 
@@ -168,7 +168,7 @@ def test_a_task_per_partition_ends_before_the_partition_goes(brokers, run, name:
             await group.run(work, limit=2)
 
     async def body() -> None:
-        async with connect(brokers.bootstrap_servers) as kafka, trio.open_nursery() as nursery:
+        async with connect(brokers.bootstrap_servers) as kafka, anyio.create_task_group() as nursery:
             nursery.start_soon(member, kafka)
             await eventually(lambda: sum(found.values()) >= 100)
             nursery.start_soon(member, kafka)
@@ -199,13 +199,13 @@ def test_a_group_with_librdkafka(brokers, run, name: str, theirs: str) -> None:
     other.subscribe([topic])
     until(lambda: other.poll(0.1) is not None or len(other.assignment()) == 4)
 
-    async def poll_other(stop: trio.Event) -> None:
+    async def poll_other(stop: anyio.Event) -> None:
         while not stop.is_set():
-            await trio.to_thread.run_sync(other.poll, 0.05)
+            await anyio.to_thread.run_sync(other.poll, 0.05)
 
     async def body() -> None:
-        async with connect(brokers.bootstrap_servers) as kafka, trio.open_nursery() as nursery:
-            stop = trio.Event()
+        async with connect(brokers.bootstrap_servers) as kafka, anyio.create_task_group() as nursery:
+            stop = anyio.Event()
             nursery.start_soon(poll_other, stop)
             async with kafka.group(name, topic, assignors=[theirs], **QUICK) as group:
                 await eventually(lambda: len(group.assignment) == 2 and len(other.assignment()) == 2)
@@ -278,7 +278,7 @@ def test_topics_by_pattern_and_partitions_that_are_added(brokers, run, name: str
         ):
             await eventually(lambda: group.assignment)
             admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
-            await trio.to_thread.run_sync(fill, brokers, topic, 2, 3)
+            await anyio.to_thread.run_sync(fill, brokers, topic, 2, 3)
             seen: dict[int, list[bytes]] = {0: [], 1: []}
             while not seen[1]:
                 batch = await anext(group)

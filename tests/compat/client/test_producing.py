@@ -2,11 +2,12 @@
 
 import random
 
+import anyio
 import pytest
-import trio
 
 from ottla.client import (
     DeliveryErrors,
+    NoRoom,
     OutgoingRecord,
     RecordTooLarge,
     Topic,
@@ -67,7 +68,7 @@ def test_keys_go_where_java_puts_them_and_tasks_keep_their_order(brokers, run) -
                     key = b"key-%d" % source.randrange(30)
                     await out.post(topic, b"%d %d" % (task, number), key=key)
 
-            async with trio.open_nursery() as nursery:
+            async with anyio.create_task_group() as nursery:
                 for task in range(20):
                     nursery.start_soon(send_some, task)
 
@@ -162,7 +163,7 @@ def test_an_unknown_topic_and_an_unknown_partition_are_named(brokers, run) -> No
                 await out.send(topic, b"", partition=2)
             with pytest.raises(RecordTooLarge, match="max_request_size is 1048576"):
                 await out.send(topic, b"x" * 1_048_577)
-            with pytest.raises(trio.WouldBlock):
+            with pytest.raises(NoRoom):
                 out.post_nowait("another", b"")
             out.post_nowait(topic, b"there")
 
@@ -176,7 +177,7 @@ def test_a_cancelled_send_stays_accepted(brokers, run) -> None:
     async def body() -> None:
         async with connect(brokers.bootstrap_servers) as kafka, kafka.producer() as out:
             await out.send(topic, b"known")
-            with trio.move_on_after(0.001) as scope:
+            with anyio.move_on_after(0.001) as scope:
                 await out.send(topic, b"cancelled")
             assert scope.cancelled_caught
             await out.send(topic, b"after")

@@ -3,8 +3,8 @@
 import time
 from datetime import UTC, datetime
 
+import anyio
 import pytest
-import trio
 from confluent_kafka import Producer
 
 from ottla.client import (
@@ -90,7 +90,7 @@ def test_new_records_come_as_they_are_written(brokers, run) -> None:
                 latencies.append(time.perf_counter() - began)
                 assert batch.values() == [b"%d" % number]
             for _ in range(50):
-                with trio.move_on_after(0):
+                with anyio.move_on_after(0):
                     await anext(reader)
             await out.send(topic, b"after 50 cancellations")
             assert (await anext(reader)).values() == [b"after 50 cancellations"]

@@ -2,8 +2,8 @@
 
 import uuid
 
+import anyio
 import pytest
-import trio
 
 from ottla.client import (
     EARLIEST,
@@ -49,10 +49,10 @@ def test_committed_records_are_seen_and_aborted_ones_are_not(brokers, run) -> No
                         pass
                 async with out.transaction():
                     pass  # an empty one asks nobody
-                with trio.move_on_after(0.001) as scope:
+                with anyio.move_on_after(0.001) as scope:
                     async with out.transaction() as txn:
                         await txn.post(topic, b"cancelled")
-                        await trio.sleep_forever()
+                        await anyio.sleep_forever()
                 assert scope.cancelled_caught
                 async with out.transaction() as txn:
                     await txn.post(topic, b"last")
@@ -141,11 +141,11 @@ def test_a_copy_is_exactly_once(brokers, run) -> None:
             async with kafka.producer() as out:
                 for number, value in enumerate(sent):
                     await out.post(source, value, partition=number % 3)
-            async with trio.open_nursery() as nursery:
+            async with anyio.create_task_group() as nursery:
                 nursery.start_soon(copy, kafka)
                 await eventually(lambda: copied >= 150)
                 nursery.cancel_scope.cancel()
-            async with trio.open_nursery() as nursery:
+            async with anyio.create_task_group() as nursery:
                 nursery.start_soon(copy, kafka)
                 while len(await seen(kafka, target)) < 300:
                     pass
