@@ -395,6 +395,7 @@ class Broker:
                     components.context, self._addresses.inter_broker, components.connect
                 ).depart()
                 await components.context.groups.stop()
+                await components.context.transactions.stop()
             with trio.move_on_after(TELLING_GRACE_S):
                 await components.context.controller.wait_told()
             if self._zookeeper.session_is_live(self._environment.clock.monotonic()):

@@ -11,15 +11,17 @@ else leads. Serving what was read so far would hand out positions that the group
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from cluster.coordinator.group_coordinator import GroupCoordinator
+from cluster.coordinator.group_pieces import GROUPS
 from cluster.coordinator.group_records import group_in
-from cluster.coordinator.group_snapshots import CHANGES_MIN, GroupSnapshots
 from cluster.coordinator.hosted_groups import HostedPartition
+from cluster.coordinator.snapshots import CHANGES_MIN, FOLLOWER_REST_S, Candidate, Snapshots
 from cluster.coordinator.stored_partition import StoredPartition
 from cluster.statemachines.group import Group, GroupState
 from storage.errors import LogError
@@ -38,8 +40,6 @@ FOLLOW_EVERY_S: Final = 5.0
 """How often a follower reads what it has replicated, and how often snapshots are thought of."""
 _SLICE: Final = 500
 """Records taken in between two turns of the loop."""
-_FOLLOWER_REST_S: Final = 0.005
-"""What a follower leaves to others between slices: nobody waits for it."""
 _LOADS_AT_ONCE: Final = 4
 _RETRY_S: Final = 5.0
 """How long after a load that failed it is tried again."""
@@ -72,7 +72,7 @@ class GroupLoader:
         self._nursery = nursery
         self._buffer_size = buffer_size
         self._offload = offload
-        self._snapshots = GroupSnapshots(coordinator.clock, offload)
+        self._snapshots = Snapshots(GROUPS, coordinator.clock, offload)
         self._loads = trio.CapacityLimiter(_LOADS_AT_ONCE)
         self._followed: dict[int, StoredPartition | None] = {}
 
@@ -230,29 +230,27 @@ class GroupLoader:
             return self._followed.get(number) is stored
 
         while is_ours() and stored.next_offset < log.high_watermark:
-            if not await self._take_in(stored, log, log.high_watermark, is_ours, _FOLLOWER_REST_S):
+            if not await self._take_in(stored, log, log.high_watermark, is_ours, FOLLOWER_REST_S):
                 return
 
     # Snapshots
 
-    async def write_snapshots(self, least: int = CHANGES_MIN, rest_s: float = _FOLLOWER_REST_S) -> None:
+    async def write_snapshots(self, least: int = CHANGES_MIN, rest_s: float = FOLLOWER_REST_S) -> None:
         """Write a snapshot of every partition that has changed enough since its last one.
 
         Args:
             least: How many records count as enough.
             rest_s: What is left to others between pieces.
         """
+        await self._snapshots.write_due(self._candidates(), least, rest_s)
+
+    def _candidates(self) -> Iterator[Candidate[StoredPartition]]:
         led = [(home.number, home.stored) for home in self._hosted.owned()]
         followed = [(number, stored) for number, stored in self._followed.items() if stored is not None]
         for number, stored in (*led, *followed):
             partition = self._replicas.hosted.get(TopicPartition(CONSUMER_OFFSETS, number))
-            log = None if partition is None else partition.log
-            if log is None or not self._snapshots.is_due(stored, log, least) or not stored.is_good_for(log):
-                continue
-            try:
-                await self._snapshots.write(stored, log, lambda n=number, s=stored: self._has(n, s), rest_s)  # type: ignore[misc]
-            except OSError as error:
-                logger.warning("no snapshot of %s-%d is written: %s", CONSUMER_OFFSETS, number, error)
+            if partition is not None and partition.log is not None:
+                yield Candidate(partition.log, stored, partial(self._has, number, stored))
 
     def _has(self, number: int, stored: StoredPartition) -> bool:
         home = self._hosted.get(number)

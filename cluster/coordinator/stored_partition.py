@@ -81,6 +81,11 @@ class StoredPartition:
         """Whether nothing has been read yet."""
         return self.epoch == NO_LEADER_EPOCH and not self.groups
 
+    @property
+    def known_through(self) -> tuple[Offset, LeaderEpoch]:
+        """Nothing from this offset on is known; the leader epoch of the record before it."""
+        return self.through, self.through_epoch
+
     def is_good_for(self, log: "Log") -> bool:
         """Whether a log still begins with what is known of it."""
         if not log.log_start_offset <= self.next_offset <= log.log_end_offset:

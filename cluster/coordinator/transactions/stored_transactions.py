@@ -7,17 +7,19 @@ A value that cannot be read makes the whole partition unreadable: half a coordin
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cluster.coordinator.transactions.state_records import id_in, peek_state
 from wire.records.batch import BatchHeader, check_crc, iter_headers
 from wire.records.record import iter_records
-from wire.types import NO_LEADER_EPOCH, LeaderEpoch, Offset
+from wire.types import NO_LEADER_EPOCH, LeaderEpoch, Offset, WallMs
 
 if TYPE_CHECKING:
     from storage.log import Log
 
 logger = logging.getLogger(__name__)
+
+_NEVER: Final = WallMs(0)
 
 
 @dataclass(slots=True, eq=False)
@@ -29,19 +31,33 @@ class StoredTransactions:
         epoch: The leader epoch of the record before it; -1 where there is none.
         values: By transactional id.
         is_exact: Whether nothing is in here that the log has at or behind `next_offset`, and no write is undecided.
+        changes: Records taken in since the last snapshot.
+        snapshot_at: When the last snapshot was begun; 0 where there is none.
     """
 
     next_offset: Offset
     epoch: LeaderEpoch = NO_LEADER_EPOCH
     values: dict[str, bytes] = field(default_factory=dict)
     is_exact: bool = True
+    changes: int = 0
+    snapshot_at: WallMs = _NEVER
+
+    @property
+    def knows_nothing(self) -> bool:
+        """Whether nothing has been read yet."""
+        return self.epoch == NO_LEADER_EPOCH and not self.values
+
+    @property
+    def known_through(self) -> tuple[Offset, LeaderEpoch]:
+        """Nothing from this offset on is known; the leader epoch of the record before it."""
+        return self.next_offset, self.epoch
 
     def is_good_for(self, log: "Log") -> bool:
         """Whether a log still begins with what is known of it."""
         if not self.is_exact or not log.log_start_offset <= self.next_offset <= log.log_end_offset:
             return False
         if self.epoch == NO_LEADER_EPOCH:
-            return self.next_offset == log.log_start_offset and not self.values
+            return self.next_offset == log.log_start_offset and self.knows_nothing
         return log.leader_epochs.epoch_for_offset(Offset(self.next_offset - 1)) == self.epoch
 
     def wrote(
@@ -51,6 +67,7 @@ class StoredTransactions:
         if first_offset != self.next_offset:
             self.is_exact = False
         self.next_offset, self.epoch = next_offset, epoch
+        self.changes += len(values)
         self._put(values)
 
     def _put(self, values: dict[str, bytes | None]) -> None:
@@ -76,6 +93,7 @@ class StoredTransactions:
             if not header.is_control:
                 self._apply(data, position, header)
             self.next_offset, self.epoch = header.next_offset, header.partition_leader_epoch
+            self.changes += header.record_count
             yield header.record_count
 
     def _apply(self, data: bytes, position: int, header: BatchHeader) -> None:

@@ -7,18 +7,23 @@ would be a second fate of the transaction.
 
 A load that fails (the disk, a record that cannot be read) is tried again, and clients are told to wait, until
 another broker leads. Half of a partition is never served: ids in the other half would be forgotten.
+
+What a restarted broker would have to read from the beginning is in a snapshot, which leaders and followers write.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
 
+from cluster.coordinator.snapshots import CHANGES_MIN, FOLLOWER_REST_S, Candidate, Snapshots
 from cluster.coordinator.transactions.hosted_transactions import HostedPartition
 from cluster.coordinator.transactions.state_records import peek_state
 from cluster.coordinator.transactions.stored_transactions import StoredTransactions
 from cluster.coordinator.transactions.transaction_coordinator import TransactionCoordinator
+from cluster.coordinator.transactions.transaction_pieces import TRANSACTIONS
 from cluster.statemachines.transaction import TransactionState
 from storage.errors import LogError
 from storage.log_read import read_range
@@ -34,10 +39,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FOLLOW_EVERY_S: Final = 5.0
-"""How often a follower reads what it has replicated."""
+"""How often a follower reads what it has replicated, and how often snapshots are thought of."""
 _SLICE: Final = 1_000
 """Records taken in, or looked at, between two turns of the loop."""
-_FOLLOWER_REST_S: Final = 0.005
 _LOADS_AT_ONCE: Final = 4
 _RETRY_S: Final = 5.0
 
@@ -69,6 +73,7 @@ class TransactionLoader:
         self._clock = clock
         self._nursery = nursery
         self._offload = offload
+        self._snapshots = Snapshots(TRANSACTIONS, clock, offload)
         self._loads = trio.CapacityLimiter(_LOADS_AT_ONCE)
         self._followed: dict[int, StoredTransactions | None] = {}
         self.longest_load_s = 0.0
@@ -148,8 +153,8 @@ class TransactionLoader:
     async def _read_to_end(self, home: HostedPartition) -> None:
         at = TopicPartition(TRANSACTION_STATE, home.number)
         log = self._replicas.leader_log(at)
-        if not home.stored.is_good_for(log):
-            home.stored = StoredTransactions(log.log_start_offset)
+        if home.stored.knows_nothing or not home.stored.is_good_for(log):
+            home.stored = await self._snapshots.begin(log)
         stored = home.stored
         while self._hosted.is_current(home):
             log = self._replicas.leader_log(at)
@@ -197,6 +202,7 @@ class TransactionLoader:
                     logger.warning("cannot follow %s-%d: %s", TRANSACTION_STATE, number, failure)
                     if self._followed.get(number) is not None:
                         self._followed[number] = None
+            await self.write_snapshots()
 
     async def _follow(self, number: int) -> None:
         partition = self._replicas.hosted.get(TopicPartition(TRANSACTION_STATE, number))
@@ -205,14 +211,40 @@ class TransactionLoader:
             return
         stored = self._followed[number]
         if stored is None or not stored.is_good_for(log):
-            stored = self._followed[number] = StoredTransactions(log.log_start_offset)
+            fresh = await self._snapshots.begin(log)
+            if self._followed.get(number, fresh) is not stored:
+                return
+            stored = self._followed[number] = fresh
 
         def is_ours() -> bool:
             return self._followed.get(number) is stored
 
         while is_ours() and stored.next_offset < log.high_watermark:
-            if not await self._take_in(stored, log, log.high_watermark, is_ours, _FOLLOWER_REST_S):
+            if not await self._take_in(stored, log, log.high_watermark, is_ours, FOLLOWER_REST_S):
                 return
+
+    # Snapshots
+
+    async def write_snapshots(self, least: int = CHANGES_MIN, rest_s: float = FOLLOWER_REST_S) -> None:
+        """Write a snapshot of every partition that has changed enough since its last one.
+
+        Args:
+            least: How many records count as enough.
+            rest_s: What is left to others between pieces.
+        """
+        await self._snapshots.write_due(self._candidates(), least, rest_s)
+
+    def _candidates(self) -> Iterator[Candidate[StoredTransactions]]:
+        led = [(home.number, home.stored) for home in self._hosted.owned()]
+        followed = [(number, stored) for number, stored in self._followed.items() if stored is not None]
+        for number, stored in (*led, *followed):
+            partition = self._replicas.hosted.get(TopicPartition(TRANSACTION_STATE, number))
+            if partition is not None and partition.log is not None:
+                yield Candidate(partition.log, stored, partial(self._has, number, stored))
+
+    def _has(self, number: int, stored: StoredTransactions) -> bool:
+        home = self._hosted.get(number)
+        return (self._followed.get(number) if home is None else home.stored) is stored
 
     # Reading
 

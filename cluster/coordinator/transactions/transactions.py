@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _LOOKED_AT: Final = 1_000
 """Ids looked at between two turns of the loop."""
+_CHANGES_AT_STOP_MIN: Final = 500
 
 
 class Transactions:
@@ -148,6 +149,10 @@ class Transactions:
             nursery.start_soon(self._loader.follow, name="followed transactions")
             nursery.start_soon(self._abort_timed_out, name="timeouts of transactions")
             nursery.start_soon(self._expire, name="expiry of transactional ids")
+
+    async def stop(self) -> None:
+        """Write down what the next start would have to read from the logs. Cancelled, it has written some of it."""
+        await self._loader.write_snapshots(least=_CHANGES_AT_STOP_MIN, rest_s=0.0)
 
     async def _abort_timed_out(self) -> None:
         while True:

@@ -8,18 +8,11 @@ from random import Random
 import pytest
 import trio
 
-from cluster.coordinator import group_snapshots, snapshot_bytes
+from cluster.coordinator import group_pieces, snapshots
 from cluster.coordinator.group_loader import FOLLOW_EVERY_S
+from cluster.coordinator.group_pieces import GROUPS, encode_pieces, read_pieces
 from cluster.coordinator.offset_bytes import CommittedOffset, place_of, value_of
-from cluster.coordinator.snapshot_bytes import (
-    FILE_NAME,
-    SnapshotError,
-    SnapshotPlace,
-    encode_pieces,
-    open_snapshot,
-    read_pieces,
-    seal,
-)
+from cluster.coordinator.snapshot_bytes import SnapshotError, SnapshotPlace, open_snapshot, seal
 from cluster.coordinator.stored_partition import StoredPartition
 from storage.compaction.cleaner import Cleaner, CleanerSettings
 from storage.compaction.cleaning import clean
@@ -78,7 +71,7 @@ def read_back(data: bytes) -> StoredPartition:
 
 @pytest.mark.parametrize("offsets", [0, 1, 2, 5])
 def test_a_snapshot_says_what_it_was_told(offsets: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_bytes, "PIECE", 2)
+    monkeypatch.setattr(group_pieces, "PIECE", 2)
     stored = state(3, offsets)
     data = seal(PLACE, list(encode_pieces(stored)))
     assert open_snapshot(data)[0] == PLACE
@@ -124,13 +117,13 @@ async def with_snapshot(broker: Broker, offsets: int = 200) -> Path:
     for offset in range(offsets):
         broker.shell.commit(offset, offset % 50)
     await broker.loader.write_snapshots(least=1, rest_s=0)
-    return Path(broker.replicas.log.directory) / FILE_NAME
+    return Path(broker.replicas.log.directory) / GROUPS.file_name
 
 
 async def begun_at(broker: Broker) -> Offset:
     """Return the offset from which the log is read after a restart; its start where no snapshot is good."""
-    snapshots = group_snapshots.GroupSnapshots(broker.shell.clock, broker._offload)
-    return (await snapshots.begin(broker.replicas.log)).next_offset
+    found = snapshots.Snapshots(GROUPS, broker.shell.clock, broker._offload)
+    return (await found.begin(broker.replicas.log)).next_offset
 
 
 def test_a_restarted_coordinator_reads_only_what_came_after_its_snapshot(on_a_log) -> None:
@@ -167,10 +160,10 @@ def test_a_follower_writes_snapshots_too_and_a_stopping_broker_does(on_a_log) ->
 def test_a_snapshot_is_written_when_enough_has_come(on_a_log, monkeypatch: pytest.MonkeyPatch) -> None:
     async def body(broker: Broker) -> None:
         await broker.led(0)
-        for offset in range(group_snapshots.CHANGES_MIN):
+        for offset in range(snapshots.CHANGES_MIN):
             broker.shell.commit(offset, offset % 10)
         await trio.sleep(FOLLOW_EVERY_S * 1.5)
-        assert await begun_at(broker) == group_snapshots.CHANGES_MIN
+        assert await begun_at(broker) == snapshots.CHANGES_MIN
 
     on_a_log(body)
 
@@ -245,8 +238,8 @@ def test_an_old_snapshot_is_not_used_as_deletions_may_be_gone_without_a_trace(on
         await with_snapshot(broker)
         for later_ms, start in ((59_999, 200), (60_000, 0)):
             later = WallMs(broker.shell.clock.wall_ms() + later_ms)
-            snapshots = group_snapshots.GroupSnapshots(StoppedClock(later), broker._offload)
-            assert (await snapshots.begin(broker.replicas.log)).next_offset == start
+            aged = snapshots.Snapshots(GROUPS, StoppedClock(later), broker._offload)
+            assert (await aged.begin(broker.replicas.log)).next_offset == start
         # While the broker runs it is written anew long before, whether or not anything has come.
         await trio.sleep(100)
         assert await begun_at(broker) == 200
@@ -288,8 +281,8 @@ def test_a_snapshot_is_good_for_a_log_that_compaction_has_gone_through_since(on_
 def test_groups_go_on_while_a_snapshot_is_written(
     on_a_log, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setattr(snapshot_bytes, "PIECE", 2)
-    monkeypatch.setattr(group_snapshots, "_AT_ONCE", 1)
+    monkeypatch.setattr(group_pieces, "PIECE", 2)
+    monkeypatch.setattr(snapshots, "_AT_ONCE", 1)
     chance = Random(seed)
 
     async def body(broker: Broker) -> None:
@@ -310,7 +303,7 @@ def test_groups_go_on_while_a_snapshot_is_written(
         for _ in range(chance.randrange(20)):
             change(broker, chance)
         log = broker.replicas.log
-        file = Path(log.directory) / FILE_NAME
+        file = Path(log.directory) / GROUPS.file_name
         assert 0 < await begun_at(broker) < log.log_end_offset + 1
         async with restarted(broker) as fresh:
             with_it = contents(fresh.shell.hosted.get(0).stored)

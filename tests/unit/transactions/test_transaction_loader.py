@@ -1,23 +1,32 @@
 """Taking over a partition of transaction state: all of it, and only what every in-sync replica has."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgpack
 import pytest
 import trio
 
 from cluster.coordinator.group_records import KeyedRecord
+from cluster.coordinator.snapshot_bytes import SnapshotPlace, open_snapshot, seal
+from cluster.coordinator.transactions import transaction_pieces
 from cluster.coordinator.transactions.state_log import StateLog
-from cluster.coordinator.transactions.state_records import state_key
+from cluster.coordinator.transactions.state_records import state_key, state_value
+from cluster.coordinator.transactions.stored_transactions import StoredTransactions
 from cluster.coordinator.transactions.transaction_loader import TransactionLoader
+from cluster.coordinator.transactions.transaction_pieces import TRANSACTIONS
 from cluster.replication.partition.waiters import Waiters
+from cluster.statemachines.transaction import TransactionRecord
 from storage.log import AppendOrigin
 from tests.unit.coordinator.in_memory import NOON, run
 from tests.unit.transactions.in_memory import P1, PARTITION, Shell, StateReplicas
 from wire.errors import Error
 from wire.records.builder import build_batch
-from wire.types import LeaderEpoch, WallMs
+from wire.types import LeaderEpoch, Offset, ProducerId, TopicId, WallMs
+
+EMPTY = TransactionRecord(ProducerId(1))
 
 
 class HostedPartition(NamedTuple):
@@ -153,9 +162,9 @@ def test_a_follower_that_kept_up_reads_nothing_again(on_a_log) -> None:
         again.replicate()
         again.follow(1)
         await trio.sleep(6)
-        assert again.reads == 1
+        assert again.reads == 2, "one for a snapshot, one for the log"
         await again.lead(2)
-        assert again.reads == 1
+        assert again.reads == 2
         assert {name: again.shell.state(name) for name in STATES} == STATES
 
     on_a_log(body)
@@ -253,3 +262,110 @@ def test_a_deleted_partition_is_forgotten(on_a_log) -> None:
         assert broker.shell.hosted.get(0) is not None
 
     on_a_log(body)
+
+
+# Snapshots
+
+
+def snapshot_of(broker: Broker) -> Path:
+    return Path(broker.replicas.log.directory) / TRANSACTIONS.file_name
+
+
+# The last record of the history is not the coordinator's own: a leader does not read its log.
+@pytest.mark.parametrize(("writer", "after"), [("leader", 2), ("follower", 1)])
+def test_a_restarted_coordinator_reads_only_what_came_after_the_snapshot(
+    on_a_log, writer: str, after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(broker: Broker, nursery: trio.Nursery) -> None:
+        await broker.lead(0)
+        await history(broker)
+        if writer == "follower":
+            broker = restarted(broker, nursery)
+            broker.replicate()
+            broker.follow(1)
+            await trio.sleep(6)
+        await broker.loader.write_snapshots(least=1, rest_s=0)
+        broker.replicas.epoch = LeaderEpoch(1)
+        broker.append(KeyedRecord(NOON, state_key("empty"), None))
+        again = restarted(broker, nursery)
+        taken_in = count_records(monkeypatch)
+        await again.lead(2)
+        again.replicate()
+        await trio.testing.wait_all_tasks_blocked()
+        assert sum(taken_in) == after
+        found = {name: again.shell.state(name) for name in STATES}
+        assert found == STATES | {"empty": "TRANSACTIONAL_ID_NOT_FOUND"}
+        ((home, transaction),) = again.shell.markers.sent
+        assert (home.epoch, transaction.transactional_id) == (2, "committing")
+
+    on_a_log(body)
+
+
+def count_records(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets the number of records in each read of the log."""
+    counts: list[int] = []
+    apply = StoredTransactions.apply
+
+    def counting(self: StoredTransactions, data: bytes) -> Iterator[int]:
+        for count in apply(self, data):
+            counts.append(count)
+            yield count
+
+    monkeypatch.setattr(StoredTransactions, "apply", counting)
+    return counts
+
+
+@pytest.mark.parametrize("what", ["flipped", "cut", "empty", "not ours", "of another log"])
+def test_without_a_good_snapshot_the_log_is_read(on_a_log, what: str) -> None:
+    async def body(broker: Broker, nursery: trio.Nursery) -> None:
+        await broker.lead(0)
+        await history(broker)
+        await broker.loader.write_snapshots(least=1, rest_s=0)
+        file = snapshot_of(broker)
+        place, _ = open_snapshot(file.read_bytes())
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 1
+        contents = {
+            "flipped": data,
+            "cut": data[:-30],
+            "empty": b"",
+            "not ours": seal(place, [msgpack.packb([["ongoing"], [b"nothing that a coordinator wrote"]])]),
+            "of another log": seal(replace(place, epoch=LeaderEpoch(9)), []),
+        }
+        file.write_bytes(contents[what])
+        again = restarted(broker, nursery)
+        await again.lead(1)
+        again.replicate()
+        await trio.testing.wait_all_tasks_blocked()
+        assert {name: again.shell.state(name) for name in STATES} == STATES
+
+    on_a_log(body)
+
+
+def test_no_snapshot_is_written_while_a_write_is_undecided(on_a_log) -> None:
+    async def body(broker: Broker, nursery: trio.Nursery) -> None:
+        await broker.lead(0)
+        producer = await broker.shell.producer()
+        broker.replicas.told = Error.REQUEST_TIMED_OUT
+        broker.shell.add(producer)
+        await broker.loader.write_snapshots(least=1, rest_s=0)
+        assert not snapshot_of(broker).exists()
+
+    on_a_log(body)
+
+
+def test_a_snapshot_is_of_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction_pieces, "PIECE", 1)
+    stored = StoredTransactions(Offset(5), LeaderEpoch(1), {name: state_value(EMPTY) for name in "abc"})
+    pieces = transaction_pieces.encode_pieces(stored)
+    first = next(pieces)
+    del stored.values["b"]
+    stored.values["d"] = state_value(EMPTY)
+    place = SnapshotPlace(
+        TopicId(bytes(16)), 0, Offset(5), LeaderEpoch(1), Offset(5), LeaderEpoch(1), WallMs(NOON)
+    )
+    found = TRANSACTIONS.start(place)
+    for _ in TRANSACTIONS.read(found, open_snapshot(seal(place, [first, *pieces]))[1]):
+        pass
+    assert list(found.values) == ["a", "b", "c"]
+    assert (found.next_offset, found.epoch, found.snapshot_at) == (5, 1, NOON)
