@@ -49,6 +49,11 @@ ZOOKEEPER_PORT: Final = 2181
     is_flag=True,
     help="TLS, passwords and access rules: SASL_SSL only, with the clients' files in DIR/security.",
 )
+@click.option(
+    "--in-process",
+    is_flag=True,
+    help="All brokers in this one process, without Java and with nothing kept: for tests and first steps.",
+)
 @click.option("--detach", is_flag=True, help="Return when the cluster is healthy, and leave it running.")
 def command(
     count: int,
@@ -58,12 +63,20 @@ def command(
     data: Path,
     overrides: Sequence[str],
     secure: bool,
+    in_process: bool,
     detach: bool,
 ) -> None:
     """Start ZooKeeper and a cluster of brokers on this machine.
 
     Without --detach it shows the cluster's state until Ctrl-C, and then stops it.
     """
+    if in_process:
+        if zookeeper is not None or zookeeper_port is not None or secure or detach:
+            raise click.UsageError("--in-process goes with --brokers, --port and --override alone")
+        from ottla.commands.local.in_process import run_in_process
+
+        run_in_process([port + number if port else 0 for number in range(count)], parse_overrides(overrides))
+        return
     if zookeeper is not None and zookeeper_port is not None:
         raise click.UsageError("--zookeeper does not go with --zookeeper-port")
     # First of all, so that it imports while the rest goes on.

@@ -1,0 +1,75 @@
+"""What the brokers of a cluster say at one moment, and waiting until they say what a test wants to hear."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from timing.clock import SystemClock
+from timing.polling import poll_until
+
+WAIT_TIMEOUT_S: Final = 60.0
+_LOOK_AGAIN_S: Final = 0.02
+
+
+class ClusterError(AssertionError):
+    """A command of the cluster failed, or it did not come to a state in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """What the running brokers say at one moment: the descriptions of their management sockets, by broker id."""
+
+    descriptions: Mapping[int, Mapping[str, Any]]
+
+    @property
+    def controller_id(self) -> int:
+        """The controller that all running brokers agree on, -1 while they do not."""
+        known = {description.get("controller_id", -1) for description in self.descriptions.values()}
+        return int(known.pop()) if len(known) == 1 else -1
+
+    def partition(self, topic: str, number: int) -> Mapping[str, Any] | None:
+        """Return a partition as the broker that leads it describes it; None while nobody leads it."""
+        for broker_id, description in self.descriptions.items():
+            for partition in description.get("partitions", ()):
+                if (partition["topic"], partition["partition"]) == (topic, number) and (
+                    partition["leader"] == broker_id and partition.get("isr")
+                ):
+                    found: Mapping[str, Any] = partition
+                    return found
+        return None
+
+    def leader(self, topic: str, number: int) -> int:
+        """Return the broker that says it leads a partition, -1 while nobody does."""
+        partition = self.partition(topic, number)
+        return -1 if partition is None else int(partition["leader"])
+
+    def isr(self, topic: str, number: int) -> frozenset[int]:
+        """Return the in-sync replicas as the leader has them; empty while nobody leads."""
+        partition = self.partition(topic, number)
+        return frozenset() if partition is None else frozenset(partition["isr"])
+
+
+def wait_for(
+    look: Callable[[], ClusterView], condition: Callable[[ClusterView], bool], timeout_s: float
+) -> ClusterView:
+    """Look at a cluster until a condition holds, and return what was seen.
+
+    Args:
+        look: Asks every broker that answers.
+        condition: Tells whether this is what was waited for.
+        timeout_s: How long to go on, in seconds.
+
+    Raises:
+        ClusterError: it does not hold in time.
+    """
+    seen = look()
+
+    def look_again() -> ClusterView | None:
+        nonlocal seen
+        seen = look()
+        return seen if condition(seen) else None
+
+    found = poll_until(look_again, SystemClock(), timeout_s=timeout_s, interval_s=_LOOK_AGAIN_S)
+    if found is None:
+        raise ClusterError(f"not within {timeout_s:g} s; the brokers say: {dict(seen.descriptions)}")
+    return found
