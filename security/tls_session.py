@@ -84,18 +84,35 @@ class TlsSession:
         return True
 
     def read_into(self, space: memoryview) -> int | None:
-        """Decrypt into `space`, a record at most; None where more ciphertext is needed, 0 at the end.
+        """Decrypt into `space` what has come, as far as it fits.
+
+        A record is 16 KiB at most, and each call of OpenSSL returns one: the loop stands here because what a
+        caller does between two records costs as much as the cipher.
+
+        Returns:
+            How many bytes; None where more ciphertext is needed for the first one, 0 at the end. An end behind
+            some bytes is returned by the next call.
 
         Raises:
-            ssl.SSLError: the other side does not speak TLS as it should.
+            ssl.SSLError: the other side does not speak TLS as it should. Bytes decrypted before it in the same
+                call are lost, as the connection is.
         """
+        read = self._tls.read
+        size = len(space)
+        filled = 0
         try:
-            count: int = self._tls.read(len(space), space)  # type: ignore[assignment]  # with a buffer, a count
-            return count
+            while filled < size:
+                count: int = read(size - filled, space[filled:])  # type: ignore[assignment]  # with a buffer, a count
+                if not count:
+                    break
+                filled += count
+                if not self._incoming.pending:
+                    break  # an exception would say the same, and costs more than the question
         except ssl.SSLWantReadError:
-            return None
+            return filled or None
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-            return 0
+            return filled
+        return filled
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Encrypt all of `data`, which `outgoing` then returns."""

@@ -54,6 +54,11 @@ class FrameReader:
         """The size of the buffer that is held between receives."""
         return 0 if self._buffer is None else len(self._buffer)
 
+    @property
+    def missing_bytes(self) -> int:
+        """How much of the frame that has begun is yet to come; 0 where none has, or its length is not known."""
+        return max(0, self._need - (self._end - self._start))
+
     def space(self) -> memoryview:
         """Return the memory that the next bytes are to be received into; never empty."""
         buffer = self._buffer

@@ -7,6 +7,7 @@ import socket
 import struct
 import tempfile
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 import pytest
 import trio
@@ -16,7 +17,7 @@ from cluster.network.buffer_pool import BASE_SIZE, BufferPool
 from cluster.network.byte_budget import ByteBudget
 from cluster.network.connection import Dispatch
 from cluster.network.response_slot import ResponseSlot
-from cluster.network.socket_connection import SocketConnection
+from cluster.network.socket_connection import LOW_WATER_MAX, SocketConnection
 from wire.errors import RemoteProtocolError
 from wire.file_range import FileRange
 
@@ -124,6 +125,26 @@ def test_a_request_may_come_byte_by_byte() -> None:
                 await trio.testing.wait_all_tasks_blocked()
             assert await peer.receive(16) == frame(b"slow") * 2
             assert not connection.is_inside_frame
+
+    trio.run(main)
+
+
+def test_the_rest_of_a_large_request_wakes_the_reader_for_many_bytes_at_a_time() -> None:
+    async def main() -> None:
+        peer = Peer(echo)
+        low_water = partial(peer.near_socket.getsockopt, socket.SOL_SOCKET, socket.SO_RCVLOWAT)
+        async with serving(peer):
+            request = frame(b"x" * 100_000)
+            await peer.send(request[:1000])
+            await trio.testing.wait_all_tasks_blocked()
+            assert low_water() == LOW_WATER_MAX
+            await peer.send(request[1000:-10])
+            await trio.testing.wait_all_tasks_blocked()
+            assert low_water() == 1
+            await peer.send(request[-10:])
+            assert await peer.receive(len(request)) == request
+            await peer.send(frame(b"small"))
+            assert await peer.receive(9) == frame(b"small")
 
     trio.run(main)
 

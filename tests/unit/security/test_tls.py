@@ -78,6 +78,34 @@ def test_bytes_go_both_ways() -> None:
     assert ours.read_into(space) == 0
 
 
+def test_one_read_takes_all_records_that_fit_and_the_end_behind_them_is_not_lost() -> None:
+    theirs, ours = talk(server(), client())
+    for number in range(10):
+        ours.write(bytes([number]) * 100)
+    ours.close()
+    theirs.feed(ours.outgoing())
+    space = memoryview(bytearray(650))
+    assert theirs.read_into(space) == 650
+    assert bytes(space[600:]) == b"\6" * 50
+    assert theirs.read_into(space) == 350
+    assert bytes(space[:100]) == b"\6" * 50 + b"\7" * 50
+    assert theirs.read_into(space) == 0
+
+
+def test_half_a_record_is_waited_for() -> None:
+    theirs, ours = talk(server(), client())
+    ours.write(b"a" * 100)
+    ours.write(b"b" * 100)
+    ciphertext = ours.outgoing()
+    space = memoryview(bytearray(1000))
+    theirs.feed(ciphertext[:-1])
+    assert theirs.read_into(space) == 100
+    assert theirs.read_into(space) is None
+    theirs.feed(ciphertext[-1:])
+    assert theirs.read_into(space) == 100
+    assert bytes(space[:100]) == b"b" * 100
+
+
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
 def test_one_version(version: str) -> None:
     theirs, _ = talk(server(enabled_protocols=version), client())
