@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cluster.coordinator.group_records import KeyedRecord
 from cluster.replication.leader.appends import NO_TOKENS
-from cluster.replication.partition.partition import ACKS_ALL
+from cluster.replication.partition.leader import ACKS_ALL
 from storage.producer_state import AppendOrigin
 from wire.errors import Error
 from wire.internal_topics import CONSUMER_OFFSETS

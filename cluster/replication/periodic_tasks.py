@@ -140,7 +140,8 @@ class PeriodicTasks:
         while True:
             await trio.sleep(self._config.replica_lag_time_max_ms / 2000)
             for count, partition in enumerate(self._hosted):
-                partition.reconsider(self._clock.monotonic())
+                if partition.leader is not None:
+                    partition.leader.reconsider(self._clock.monotonic())
                 if count % SLICE == SLICE - 1:
                     await trio.lowlevel.checkpoint()
 

@@ -25,6 +25,7 @@ from cluster.replication.leader.replica_selector import replica_selector
 from cluster.replication.leader.verified_appends import VerifiedAppends
 from cluster.replication.moves.replica_moves import ReplicaMoves
 from cluster.replication.partition.isr_changes import IsrChanges, IsrStore
+from cluster.replication.partition.leader import LeaderRules
 from cluster.replication.partition.partition import Partition
 from cluster.replication.periodic_tasks import LogDirStore, PeriodicTasks
 from cluster.replication.roles.controller_requests import ControllerRequests
@@ -208,14 +209,16 @@ class Replicas:
             self.hosted,
             partial(
                 Partition,
-                broker_id=broker_id,
-                live_brokers=metadata,
-                lag_time_max_s=config.replica_lag_time_max_ms / 1000,
+                rules=LeaderRules(
+                    broker_id,
+                    metadata.is_alive,
+                    config.replica_lag_time_max_ms / 1000,
+                    self.fetches.wake_follower,
+                    config.log_flush_on_ack,
+                ),
                 metrics=metrics,
                 submit_isr_change=self.isr_changes.submit,
-                wake_follower=self.fetches.wake_follower,
                 group_flush=self._group_flush.submit,
-                flush_on_ack=config.log_flush_on_ack,
             ),
             store,
             metadata,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from cluster.coordinator.offset_commits import OffsetCommits
-from cluster.replication.partition.partition import ACKS_ALL
+from cluster.replication.partition.leader import ACKS_ALL
 from storage.log import AppendOrigin
 from wire.errors import Error
 from wire.internal_topics import CONSUMER_OFFSETS

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from cluster.coordinator.transactions.state_records import state_record
-from cluster.replication.partition.partition import ACKS_ALL
+from cluster.replication.partition.leader import ACKS_ALL
 from storage.log import AppendOrigin
 from wire.errors import Error
 from wire.internal_topics import TRANSACTION_STATE

@@ -12,7 +12,8 @@ from cluster.replication.leader.delayed_produce import (
     ProduceResults,
 )
 from cluster.replication.leader.refused_batches import RefusedBatches
-from cluster.replication.partition.partition import ACKS_ALL, Partition
+from cluster.replication.partition.leader import ACKS_ALL
+from cluster.replication.partition.partition import Partition
 from cluster.replication.roles.hosted_partitions import HostedPartitions
 from storage.errors import InvalidRecordError, LogError
 from storage.log import AppendOrigin
@@ -129,7 +130,8 @@ class Appends:
                 appended.append((partition, end))
         moment = self._clock.monotonic()
         for partition, _ in appended:
-            partition.appended(moment)
+            if partition.leader is not None:
+                partition.leader.appended(moment)
         if required_acks == ACKS_ALL and appended:
             self._await_replicas(appended, results, timeout_ms, on_done)
         elif required_acks and not all(partition.is_flushed(end) for partition, end in appended):
@@ -155,7 +157,7 @@ class Appends:
             if held_back is not None:
                 return ProduceResult(held_back), NO_OFFSET
         try:
-            result = partition.append_as_leader(
+            result = partition.leader_or_error().append(
                 _NO_BATCH if records is None else records, required_acks, now, origin, token
             )
         except (ApiError, LogError) as failure:

@@ -332,7 +332,7 @@ class Fetches:
         offset = item.fetch_offset
         leader_end = log.log_end_offset
         remote = (
-            partition.followers.get(params.replica_id, item.current_leader_epoch)
+            partition.leader_or_error().followers.get(params.replica_id, item.current_leader_epoch)
             if params.is_follower
             else None
         )
@@ -344,7 +344,9 @@ class Fetches:
             raise OffsetOutOfRangeError(f"{partition.topic_partition} has no offset {offset}")
         if remote is not None:
             if is_fetch:
-                partition.follower_fetched(remote, offset, item.log_start_offset, leader_end, now)
+                partition.leader_or_error().follower_fetched(
+                    remote, offset, item.log_start_offset, leader_end, now
+                )
             end = leader_end
             if offset == leader_end:
                 item.is_level(remote)

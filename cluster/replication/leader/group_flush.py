@@ -59,7 +59,8 @@ class GroupFlush:
             await self.flush(partition.log for partition in taken if partition.log is not None)
             now = self._clock.monotonic()
             for partition in taken:
-                partition.flushed(now)
+                if partition.leader is not None:
+                    partition.leader.flushed(now)
 
 
 def _flush(logs: "list[Log]") -> None:

@@ -45,14 +45,13 @@ def find_offset(
     """
     log = partition.local_log(current_leader_epoch, require_leader=require_leader)
     end = _readable_end(log, isolation)
+    epoch_start = None if partition.leader is None else partition.leader.epoch_start
     is_behind = (
-        isolation is not Isolation.LOG_END
-        and partition.epoch_start is not None
-        and partition.epoch_start > log.high_watermark
+        isolation is not Isolation.LOG_END and epoch_start is not None and epoch_start > log.high_watermark
     )
     if timestamp == LATEST:
         if is_behind:
-            raise ApiError(Error.OFFSET_NOT_AVAILABLE, _behind(partition, log))
+            raise ApiError(Error.OFFSET_NOT_AVAILABLE, _behind(partition, epoch_start, log))
         return TimestampedOffset(NO_TIMESTAMP, end, partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return log.earliest()
@@ -63,7 +62,7 @@ def find_offset(
     if found is not None and found.offset < end:
         return found
     if is_behind:
-        raise ApiError(Error.OFFSET_NOT_AVAILABLE, _behind(partition, log))
+        raise ApiError(Error.OFFSET_NOT_AVAILABLE, _behind(partition, epoch_start, log))
     return None
 
 
@@ -114,8 +113,8 @@ def _readable_end(log: Log, isolation: Isolation) -> Offset:
     return log.high_watermark if isolation is Isolation.HIGH_WATERMARK else log.last_stable_offset
 
 
-def _behind(partition: Partition, log: Log) -> str:
+def _behind(partition: Partition, epoch_start: Offset | None, log: Log) -> str:
     return (
         f"{partition.topic_partition}: the high watermark {log.high_watermark} has not reached "
-        f"the start {partition.epoch_start} of the leader's epoch"
+        f"the start {epoch_start} of the leader's epoch"
     )

@@ -105,7 +105,7 @@ def delete_records(
         try:
             partition = hosted.find(topic_partition)
             target = _start_later(partition, offset)
-            low = partition.low_watermark()
+            low = partition.leader_or_error().low_watermark()
         except ApiError as failure:
             results[topic_partition] = DeletionResult(failure.error, NO_OFFSET)
         except LogError as failure:
@@ -144,6 +144,6 @@ def _start_later(partition: Partition, offset: int) -> Offset:
 
 def _result(partition: Partition, error: Error) -> DeletionResult:
     try:
-        return DeletionResult(error, partition.low_watermark())
+        return DeletionResult(error, partition.leader_or_error().low_watermark())
     except ApiError:
         return DeletionResult(error, NO_OFFSET)

@@ -35,7 +35,8 @@ def _rack_aware(
 ) -> Callable[[Partition, "FetchItem", "FetchParams"], BrokerId]:
     def select(partition: Partition, item: "FetchItem", params: "FetchParams") -> BrokerId:
         client = params.client
-        if client is None or not client.rack_id:
+        leader = partition.leader
+        if leader is None or client is None or not client.rack_id:
             return NO_BROKER
         own = metadata.node(broker_id, client.listener_name)
         if own is not None and own.rack == client.rack_id:
@@ -43,7 +44,7 @@ def _rack_aware(
         # Only in-sync replicas that hold the offset: a consumer sent to one that lags would fall behind for good.
         near = [
             remote
-            for remote in partition.remotes.values()
+            for remote in leader.remotes.values()
             if remote.broker_id in partition.isr.isr
             and remote.log_start_offset <= item.fetch_offset <= remote.log_end_offset
             and (node := metadata.node(remote.broker_id, client.listener_name)) is not None

@@ -272,8 +272,8 @@ class ControllerRequests:
         followers: set[BrokerId] = set()
         for topic_partition, _ in outcome.leading:
             partition = self._hosted.get(topic_partition)
-            if partition is not None:
-                followers.update(partition.remotes)
+            if partition is not None and partition.leader is not None:
+                followers.update(partition.leader.remotes)
         for follower in followers:
             self._fetches.wake_follower(follower)
 
@@ -377,8 +377,9 @@ class ControllerRequests:
                 )
                 now = self._clock.monotonic()
                 for partition in self._hosted:
-                    if partition.is_under_replicated or partition.waiters.parked_acks:
-                        partition.reconsider(now)
+                    leader = partition.leader
+                    if leader and (partition.is_under_replicated or partition.waiters.parked_acks):
+                        leader.reconsider(now)
             if deleted:
                 for callback in self.on_deleted:
                     callback(deleted)

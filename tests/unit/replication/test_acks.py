@@ -76,9 +76,9 @@ def test_the_minimum_is_looked_at_again_when_the_replicas_have_it(broker):
     answers = broker.produce(acks=-1)
     config = partition.log.config
     partition.log.update_config(type(config).from_strings({"min.insync.replicas": "2"}))
-    partition.remotes[2].log_end_offset = 1
+    partition.leader.remotes[2].log_end_offset = 1
     partition.log.advance_high_watermark(1)
-    partition.remotes.clear()
+    partition.leader.remotes.clear()
     partition.waiters.fire_high_watermark(1, Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
     assert only(answers).error is Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     assert only(answers).base_offset == 0

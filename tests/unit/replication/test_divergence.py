@@ -73,20 +73,20 @@ ANSWERS = [
 def test_what_a_leader_answers(broker, answer):
     broker.order(1, (1,), epoch=answer.leader[0])
     partition = write_epochs(broker, answer.leader)
-    before = partition.remotes[2].log_end_offset
+    before = partition.leader.remotes[2].log_end_offset
     call = broker.fetch(answer.offset, follower=2, last_epoch=answer.last_epoch, max_wait_ms=0)
     data = partitions_of(call)[0]
     if isinstance(answer.expected, Error):
         assert data.error_code == answer.expected
     elif answer.expected is None:
         assert data.diverging_epoch.end_offset == -1
-        assert partition.remotes[2].log_end_offset == answer.offset
+        assert partition.leader.remotes[2].log_end_offset == answer.offset
         return
     else:
         assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == answer.expected
         assert not data.records
     # What has diverged counts for nothing: neither for the ISR nor for the high watermark.
-    assert partition.remotes[2].log_end_offset == before
+    assert partition.leader.remotes[2].log_end_offset == before
 
 
 def test_below_the_log_start_is_out_of_range_whatever_the_epochs_say(broker):

@@ -38,11 +38,11 @@ def test_advance(broker, case):
     broker.live(*case.live)
     broker.produce(10)
     for follower, end in case.ends.items():
-        remote = partition.remotes[follower]
+        remote = partition.leader.remotes[follower]
         remote.log_end_offset = end
         if follower not in case.isr:
             remote.last_caught_up = MonotonicSeconds(broker.clock.now - case.behind_s)
-    partition.reconsider(broker.clock.monotonic())
+    partition.leader.reconsider(broker.clock.monotonic())
     assert partition.log.high_watermark == case.expected
 
 
@@ -66,7 +66,7 @@ def test_a_new_leader_forgets_what_it_knew_of_its_followers(broker):
     broker.lead()
     broker.produce(1)
     assert partition.log.high_watermark == 5
-    assert {remote.log_end_offset for remote in partition.remotes.values()} == {-1}
+    assert {remote.log_end_offset for remote in partition.leader.remotes.values()} == {-1}
 
 
 def test_a_leader_elected_again_keeps_it(broker):
@@ -74,13 +74,13 @@ def test_a_leader_elected_again_keeps_it(broker):
     broker.produce(5)
     broker.fetch(5, follower=2)
     broker.lead()
-    assert partition.remotes[2].log_end_offset == 5
-    assert partition.epoch_start == 5
+    assert partition.leader.remotes[2].log_end_offset == 5
+    assert partition.leader.epoch_start == 5
 
 
 def test_a_dead_replica_that_held_it_back_lets_go_when_the_controller_says_so(broker):
     partition = broker.lead(isr=(1, 2))
-    partition.remotes[3].last_caught_up = broker.clock.monotonic()
+    partition.leader.remotes[3].last_caught_up = broker.clock.monotonic()
     answers = broker.produce(1, acks=-1)
     broker.fetch(1, follower=2)
     assert not answers

@@ -30,7 +30,7 @@ def test_a_follower_that_does_not_fetch_leaves_after_the_lag_time(broker):
     broker.fetch(1, follower=2)
     broker.clock.now += LAG_S + 0.1
     broker.fetch(1, follower=2)
-    assert partition.maybe_shrink(broker.clock.monotonic()) == {3}
+    assert partition.leader.maybe_shrink(broker.clock.monotonic()) == {3}
     run_changes(broker)
     assert written(broker) == [((1, 2), 1)]
     assert partition.isr.isr == {1, 2}
@@ -44,7 +44,7 @@ def test_shrinking_moves_the_high_watermark_and_ends_waiting(broker):
     broker.fetch(1, follower=2)
     broker.clock.now += LAG_S + 0.1
     broker.fetch(1, follower=2)
-    partition.reconsider(broker.clock.monotonic())
+    partition.leader.reconsider(broker.clock.monotonic())
     assert not answers  # until it is certain, the one that is removed is waited for
     run_changes(broker)
     assert answers
@@ -56,7 +56,7 @@ def test_idle_followers_stay(broker):
     for follower in (2, 3):
         broker.fetch(1, follower=follower)
     broker.clock.now += 10 * LAG_S
-    assert not partition.maybe_shrink(broker.clock.monotonic())
+    assert not partition.leader.maybe_shrink(broker.clock.monotonic())
 
 
 def test_a_follower_that_is_always_one_append_behind_stays(broker):
@@ -65,14 +65,14 @@ def test_a_follower_that_is_always_one_append_behind_stays(broker):
         broker.produce(1)
         broker.fetch(offset, follower=2)
         broker.clock.now += 1
-    assert not partition.maybe_shrink(broker.clock.monotonic())
+    assert not partition.leader.maybe_shrink(broker.clock.monotonic())
 
 
 def test_the_last_member_is_the_leader_itself(broker):
     partition = broker.lead(isr=(1,))
     broker.produce(1)
     broker.clock.now += 10 * LAG_S
-    assert not partition.maybe_shrink(broker.clock.monotonic())
+    assert not partition.leader.maybe_shrink(broker.clock.monotonic())
 
 
 def test_a_follower_that_has_caught_up_joins(broker):
@@ -123,7 +123,7 @@ def test_a_refused_write_leaves_the_isr_as_it_is_until_the_controller_speaks(bro
     run_changes(broker)
     assert partition.isr.is_pending
     assert partition.isr.isr == {1, 2}
-    assert not partition.maybe_shrink(broker.clock.monotonic() + 10 * LAG_S)
+    assert not partition.leader.maybe_shrink(broker.clock.monotonic() + 10 * LAG_S)
     broker.lead(isr=(1, 2))
     assert not partition.isr.is_pending
 
@@ -158,7 +158,7 @@ def test_a_follower_that_restarts_joins_only_once_it_has_fetched(broker):
     broker.lead(replicas=(1, 2), isr=(1,))
     broker.clock.now += 3
     broker.live(1, 2)  # registered again within the lag time, with a log that nobody has seen
-    partition.reconsider(broker.clock.monotonic())
+    partition.leader.reconsider(broker.clock.monotonic())
     assert not partition.isr.is_pending
     broker.fetch(3, follower=2, leader_epoch=2)  # it had lost records that were not synced
     assert not partition.isr.is_pending
@@ -172,8 +172,8 @@ def test_a_new_epoch_forgets_the_log_end_of_a_follower_outside_the_isr(broker):
     for follower in (2, 3):
         broker.fetch(5, follower=follower)
     broker.lead(replicas=(1, 2, 3), isr=(1, 2))
-    assert partition.remotes[2].log_end_offset == 5
-    assert partition.remotes[3].log_end_offset == -1
+    assert partition.leader.remotes[2].log_end_offset == 5
+    assert partition.leader.remotes[3].log_end_offset == -1
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
@@ -186,4 +186,4 @@ def test_with_a_session_an_idle_follower_was_level_until_the_append(broker, is_c
         if is_clean:
             broker.call_fetch(fetch_request({}, 2, session=session, epoch=epoch, max_wait_ms=0))
     broker.produce(1)
-    assert (partition.maybe_shrink(broker.clock.monotonic()) == {2}) is not is_clean
+    assert (partition.leader.maybe_shrink(broker.clock.monotonic()) == {2}) is not is_clean

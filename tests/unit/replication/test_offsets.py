@@ -174,7 +174,7 @@ def test_deleting_does_not_wait_for_dead_ones(leader):
     leader.fetch(2, follower=2)
     answers = delete(leader, 1)
     leader.live(1)
-    leader.partition.reconsider(leader.clock.monotonic())
+    leader.partition.leader.reconsider(leader.clock.monotonic())
     assert answers == [{P0: (Error.NONE, 1)}]
 
 

@@ -79,7 +79,7 @@ def test_others_are_served_by_the_leader(racks, rack):
 
 
 def test_nobody_is_sent_to_a_replica_that_lacks_the_offset_or_is_out_of_sync(racks):
-    racks.partition.remotes[2].log_start_offset = 2
+    racks.partition.leader.remotes[2].log_start_offset = 2
     assert partitions_of(racks.fetch(1, rack="b"))[0].preferred_read_replica == 3
     racks.lead(isr=(1,))
     assert partitions_of(racks.fetch(1, rack="b", max_wait_ms=0))[0].preferred_read_replica == -1
