@@ -238,7 +238,7 @@ class SimulatedCluster:
             open_session=open_session,
             dial=host.dial,
             close_session=self._close_session,
-            make_listeners=host.listeners,  # type: ignore[arg-type]  # they stand for `Listeners`
+            make_listeners=host.listeners,
             offloads=all_by(_at_once),
             offload_abandoned=_at_once,
             random=random.Random(self.random.getrandbits(64)),

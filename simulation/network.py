@@ -1,8 +1,9 @@
 """A network in memory, lossy by a seed, on which a whole cluster runs in one process.
 
 It carries the two seams that a broker has to the network: `SimulatedHost.dial` makes links for a
-`cluster.network.broker_client.BrokerClient`, and `SimulatedHost.listeners` stands in for
-`cluster.network.listener.Listeners`. Framing, order, back-pressure, limits and time-outs are the real code's.
+`cluster.network.broker_client.BrokerClient`, and `SimulatedHost.listeners` makes
+`cluster.network.listener.Listeners` on ports of its own. Framing, order, back-pressure, limits and time-outs are
+the real code's.
 
 What it does, always: delays, within `NetworkFaults.delay_s`. By chance, as far as `faults` allows: stalls,
 splits and broken connections. On demand, for a fault plan:
@@ -22,13 +23,15 @@ import errno
 import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import trio
 
+from cluster.network.listener import Listeners
 from simulation.link import SimulatedLink
-from simulation.listeners import SimulatedListeners
 from simulation.network_faults import NetworkFaults
+from simulation.ports import PoisoningPool, SimulatedPort
 from simulation.scheduler import Scheduler
 from simulation.tcp_connection import End, TcpConnection
 
@@ -220,7 +223,7 @@ class SimulatedHost:
     def __init__(self, network: SimulatedNetwork, name: str) -> None:
         self._network = network
         self.name = name
-        self._listeners: dict[int, SimulatedListeners] = {}
+        self._ports: dict[int, SimulatedPort] = {}
         self._last_port = FIRST_FREE_PORT - 1
 
     async def dial(self, host: str, port: int) -> SimulatedLink:
@@ -236,43 +239,43 @@ class SimulatedHost:
         quotas: "ConnectionQuotas | None" = None,
         counters: "NetworkCounters | None" = None,
         security: "Mapping[str, ListenerSecurity] | None" = None,
-    ) -> SimulatedListeners:
-        """Return what stands for `Listeners` on this machine; its arguments are those of `Listeners`."""
-
-        return SimulatedListeners(
-            self,
+    ) -> Listeners:
+        """Return `Listeners` whose ports are this machine's."""
+        return Listeners(
             endpoints,
             dispatch,
             limits=limits,
             quotas=quotas,
             counters=counters,
             security=security,
+            open_port=partial(SimulatedPort, self),
+            pool=PoisoningPool(),
         )
 
-    def take_port(self, port: int, listeners: SimulatedListeners) -> int:
-        """Have connections to a port go to `listeners`; 0 takes a free one. Gives the port.
+    def take_port(self, number: int, port: SimulatedPort) -> int:
+        """Have connections go to a port; 0 takes a free number. Return the number.
 
         Raises:
             OSError: the port is taken.
         """
-        if port == 0:
+        if number == 0:
             self._last_port += 1
-            port = self._last_port
-        if port in self._listeners:
+            number = self._last_port
+        if number in self._ports:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
-        self._listeners[port] = listeners
-        return port
+        self._ports[number] = port
+        return number
 
-    def give_back_port(self, port: int, listeners: SimulatedListeners) -> None:
+    def give_back_port(self, number: int, port: SimulatedPort) -> None:
         """Have connections to a port refused again."""
-        if self._listeners.get(port) is listeners:
-            del self._listeners[port]
+        if self._ports.get(number) is port:
+            del self._ports[number]
 
     def forget_listeners(self) -> None:
         """The machine is gone, and with it what listened on it."""
-        self._listeners.clear()
+        self._ports.clear()
 
-    def accept(self, port: int, end: End) -> bool:
-        """Hand a new connection to the port's listeners; return False if there are none."""
-        listeners = self._listeners.get(port)
-        return listeners is not None and listeners.accept(end)
+    def accept(self, number: int, end: End) -> bool:
+        """Hand a new connection to a port; return False where it is not bound, or full."""
+        port = self._ports.get(number)
+        return port is not None and port.accept(end)

@@ -22,7 +22,8 @@ from cluster.handlers.context import BrokerContext
 from cluster.handlers.dispatch import Dispatcher
 from cluster.handlers.registry import Registry
 from cluster.handlers.served import served_apis
-from cluster.network.listener import Listeners, NetworkLimits
+from cluster.network.listener import Listeners
+from cluster.network.open_connections import NetworkLimits
 from cluster.peers.peer_requests import Connect, PeerRequests
 from cluster.peers.session_handover import SessionHandover
 from cluster.peers.session_watch import SessionWatch

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 from cluster.configuration.errors import ConfigError
-from cluster.network.listener import ListenError
+from cluster.network.port import ListenError
 from cluster.replication.periodic_tasks import AllDirectoriesFailedError
 from cluster.zookeeper.client import NoAuthError, ZooKeeperError
 from cluster.zookeeper.kraft import KraftControllerError

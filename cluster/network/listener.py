@@ -1,15 +1,11 @@
 """Every listener of one broker: binding, accepting, cutting off the idle and the slow, stopping.
 
 `bind` takes the ports, so that a taken one is known before the broker registers; peers that come before
-`serve` wait in the kernel's backlog. Each accepted connection is a task in the nursery of `serve`.
+`serve` wait in the backlog. Each accepted connection is a task in the nursery of `serve`. Where the ports are, on this
+machine or a simulated one, is the caller's choice.
 """
 
-import errno
-import logging
-import os
-import socket
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
 
 import trio
 
@@ -21,32 +17,8 @@ from cluster.network.endpoints import Endpoint
 from cluster.network.listener_security import ListenerSecurity
 from cluster.network.network_counters import NetworkCounters
 from cluster.network.open_connections import NetworkLimits, OpenConnections
-from cluster.network.socket_connection import SocketConnection
-
-__all__ = ["Listeners", "ListenError", "NetworkLimits"]
-
-logger = logging.getLogger(__name__)
-
-ACCEPTS_AT_ONCE: Final = 64
-"""Connections accepted before other tasks get their turn."""
-ACCEPT_RETRY_S: Final = 0.1
-"""How long accepting rests after it failed: for want of descriptors or memory, or as an interface is down."""
-
-_OURS: Final = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EOPNOTSUPP, errno.EFAULT})
-"""What accepting fails with where we have made a mistake; whatever else it fails with, the network or the host has."""
-HELD_MAX: Final = 500
-"""Connections that came too fast for their address and are held unread; beyond them such are closed at once."""
-
-_PEER_LEFT: Final = frozenset({errno.ECONNABORTED, errno.EPROTO, errno.EPERM, errno.EINTR})
-
-
-class ListenError(OSError):
-    """An endpoint cannot be bound: the port is taken, or the host is not ours."""
-
-    def __init__(self, endpoint: Endpoint, cause: OSError) -> None:
-        reason = cause.strerror or str(cause)
-        super().__init__(cause.errno, f"cannot listen on {endpoint}: {reason}")
-        self.endpoint = endpoint
+from cluster.network.port import Arrivals, OpenPort, Port
+from cluster.network.tcp_port import TcpPort
 
 
 class Listeners:
@@ -59,6 +31,8 @@ class Listeners:
         quotas: How many connections are taken; unlimited if None.
         counters: Where traffic is counted.
         security: What peers have to pass, by listener name, on listeners that are not PLAINTEXT.
+        open_port: Binds an endpoint.
+        pool: Receive buffers; of its own if None.
 
     Attributes:
         counters: The totals.
@@ -74,6 +48,8 @@ class Listeners:
         quotas: ConnectionQuotas | None = None,
         counters: NetworkCounters | None = None,
         security: Mapping[str, ListenerSecurity] | None = None,
+        open_port: OpenPort = TcpPort,
+        pool: BufferPool | None = None,
     ) -> None:
         self._security = security or {}
         self._endpoints = tuple(endpoints)
@@ -82,12 +58,12 @@ class Listeners:
         names = tuple(endpoint.listener_name for endpoint in endpoints)
         self.quotas = ConnectionQuotas(names) if quotas is None else quotas
         self.counters = NetworkCounters() if counters is None else counters
-        self._pool = BufferPool()
+        self._open_port = open_port
+        self._pool = BufferPool() if pool is None else pool
         self._open = OpenConnections(self._limits, self.quotas, self.counters)
-        self._sockets: list[tuple[Endpoint, socket.socket]] = []
+        self._ports: list[tuple[Endpoint, Port]] = []
         self._accepting: trio.CancelScope | None = None
         self._stopping = False
-        self._held = 0
 
     @property
     def connections(self) -> Iterator[Connection]:
@@ -109,11 +85,11 @@ class Listeners:
         Raises:
             ListenError: one cannot be taken; those taken before are given back.
         """
-        if self._sockets:
+        if self._ports:
             return
         try:
             for endpoint in self._endpoints:
-                self._sockets.append((endpoint, self._listen(endpoint)))
+                self._ports.append((endpoint, self._open_port(self._arrivals(endpoint))))
         except BaseException:
             self.close()
             raise
@@ -128,7 +104,7 @@ class Listeners:
 
     def bound_ports(self) -> dict[str, int]:
         """Return the port of each listener that is bound."""
-        return {endpoint.listener_name: sock.getsockname()[1] for endpoint, sock in self._sockets}
+        return {endpoint.listener_name: port.number for endpoint, port in self._ports}
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Accept and serve until `stop` has done its work, or until cancelled.
@@ -146,10 +122,8 @@ class Listeners:
             async with trio.open_nursery() as nursery:
                 with trio.CancelScope() as self._accepting:
                     async with trio.open_nursery() as acceptors:
-                        for endpoint, sock in self._sockets:
-                            acceptors.start_soon(
-                                self._accept_all, endpoint, sock, nursery, name=f"acceptor of {endpoint}"
-                            )
+                        for endpoint, port in self._ports:
+                            acceptors.start_soon(port.accept_all, nursery, name=f"acceptor of {endpoint}")
                         acceptors.start_soon(self._open.watch_slow_peers)
                         task_status.started()
                 self.close()
@@ -177,140 +151,17 @@ class Listeners:
 
     def close(self) -> None:
         """Release the ports."""
-        sockets, self._sockets = self._sockets, []
-        for _, sock in sockets:
-            try:
-                trio.lowlevel.notify_closing(sock)
-            except RuntimeError:
-                pass  # outside a trio run nobody waits for it
-            sock.close()
+        ports, self._ports = self._ports, []
+        for _, port in ports:
+            port.close()
 
-    def _listen(self, endpoint: Endpoint) -> socket.socket:
-        limits = self._limits
-        try:
-            family, address = _resolve(endpoint)
-            sock = socket.socket(family, socket.SOCK_STREAM)
-        except OSError as error:
-            raise ListenError(endpoint, error) from error
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                # An empty host means every address, IPv4 included; a named one means itself.
-                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if not endpoint.host else 1)
-            if limits.receive_buffer is not None:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.receive_buffer)
-            sock.setblocking(False)
-            sock.bind(address)
-            sock.listen(limits.backlog)
-        except OSError as error:
-            sock.close()
-            raise ListenError(endpoint, error) from error
-        return sock
-
-    async def _accept_all(self, endpoint: Endpoint, sock: socket.socket, nursery: trio.Nursery) -> None:
-        name = endpoint.listener_name
-        exhausted = False
-        while True:
-            await self._open.wait_slot(name)
-            try:
-                await trio.lowlevel.wait_readable(sock)
-            except trio.ClosedResourceError:
-                return
-            for _ in range(ACCEPTS_AT_ONCE):
-                if not self._open.has_slot(name):
-                    break
-                try:
-                    accepted, address = sock.accept()
-                except BlockingIOError:
-                    break
-                except OSError as error:
-                    if error.errno in _PEER_LEFT:
-                        continue
-                    if error.errno in _OURS:
-                        raise
-                    failure = os.strerror(error.errno or 0)
-                else:
-                    failure = ""
-                    if accepted.fileno() >= self._limits.descriptor_max:
-                        accepted.close()
-                        failure = "the descriptors that are left are kept for files"
-                if failure:
-                    if not exhausted:
-                        logger.error("%s takes no connections for now: %s", endpoint, failure)
-                    exhausted = True
-                    await trio.sleep(ACCEPT_RETRY_S)
-                    break
-                if exhausted:
-                    logger.info("%s takes connections again", endpoint)
-                    exhausted = False
-                self._accept(endpoint, accepted, address, nursery)
-
-    async def _hold(self, sock: socket.socket, seconds: float) -> None:
-        """Keep a connection unread, then close it: a peer that is refused at once comes again at once."""
-        self._held += 1
-        try:
-            await trio.sleep(seconds)
-        finally:
-            self._held -= 1
-            sock.close()
-
-    def _accept(
-        self, endpoint: Endpoint, sock: socket.socket, address: tuple[str, int], nursery: trio.Nursery
-    ) -> None:
-        host, port = address[0].removeprefix("::ffff:"), address[1]
-        name = endpoint.listener_name
-        held_s = self._open.holds_back(host)
-        if held_s and self._held < HELD_MAX:
-            nursery.start_soon(self._hold, sock, held_s, name=f"held connection of {host}")
-            return
-        if held_s or not self._open.may_join(name, host, port):
-            sock.close()
-            return
-        limits = self._limits
-        security = self._security.get(name)
-        connection = SocketConnection(
-            sock,
-            host,
-            port,
-            name,
+    def _arrivals(self, endpoint: Endpoint) -> Arrivals:
+        return Arrivals(
+            endpoint,
             self._dispatch,
-            pool=self._pool,
-            frame_size_max=limits.frame_size_max,
-            security_protocol=endpoint.security_protocol,
-            budget=self._open.budget,
-            counters=self.counters,
-            in_flight_bytes_max=limits.in_flight_bytes_max,
-            guard=security,
+            self._limits,
+            self._open,
+            self.counters,
+            self._pool,
+            self._security.get(endpoint.listener_name),
         )
-        self._open.join(connection)
-        if security is not None:
-            security.guard(
-                connection, self._dispatch, limits.frame_size_max, self.counters, trio.current_time()
-            )
-            self._open.await_authentication(connection)
-        try:
-            _configure(sock, limits.send_buffer)
-        except OSError as error:
-            logger.debug("%s left before it was served: %s", connection.peer, error)
-            connection.close()
-            return
-        nursery.start_soon(connection.run, name=f"connection of {connection.peer}")
-
-
-def _resolve(endpoint: Endpoint) -> tuple[socket.AddressFamily, tuple[str, int]]:
-    """Return the address to bind; an empty host is every address, of both families where there is IPv6."""
-    if not endpoint.host:
-        if socket.has_dualstack_ipv6():
-            return socket.AF_INET6, ("::", endpoint.port)
-        return socket.AF_INET, ("0.0.0.0", endpoint.port)
-    found = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, _, _, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
-    return family, (str(address[0]), endpoint.port)
-
-
-def _configure(sock: socket.socket, send_buffer: int | None) -> None:
-    sock.setblocking(False)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if send_buffer is not None:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)

@@ -18,8 +18,8 @@ from cluster.network.broker_client import BrokerClient, ConnectionFailedError
 from cluster.network.connection import Connection, Dispatch
 from cluster.network.connection_quotas import ConnectionQuotas
 from cluster.network.dialling import Dial, Link
-from cluster.network.listener import ListenError
 from cluster.network.open_connections import NetworkLimits
+from cluster.network.port import ListenError
 from cluster.network.response_slot import ResponseSlot
 from wire.errors import RemoteProtocolError
 from wire.file_range import FileRange

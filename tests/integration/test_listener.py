@@ -17,10 +17,11 @@ import trio
 from cluster.network.broker_client import BrokerClient, ConnectionFailedError
 from cluster.network.connection_quotas import ConnectionQuotas
 from cluster.network.endpoints import Endpoint, parse_listeners
-from cluster.network.listener import ListenError, Listeners
+from cluster.network.listener import Listeners
 from cluster.network.management import ManagementServer
 from cluster.network.management_client import open_management_client
 from cluster.network.open_connections import NetworkLimits
+from cluster.network.port import ListenError
 from cluster.network.response_slot import ResponseSlot
 from wire.file_range import FileRange
 from wire.frames import decode_request, encode_response

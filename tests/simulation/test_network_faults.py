@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from cluster.network.broker_client import BrokerClient, ConnectionFailedError
 from cluster.network.dialling import Link
 from cluster.network.endpoints import Endpoint
+from cluster.network.listener import Listeners
 from cluster.network.response_slot import ResponseSlot
-from simulation.listeners import POISON, SimulatedListeners
 from simulation.network import SimulatedNetwork
 from simulation.network_faults import NetworkFaults
+from simulation.ports import POISON
 from wire.frames import decode_request, encode_response
 from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -35,9 +36,7 @@ class Broker:
         self.times: list[float] = []
         self.kept: list[memoryview] = []
         self.keeps = False
-        self.listeners: SimulatedListeners = network.host(name).listeners(
-            [Endpoint("A", name, PORT)], self.dispatch
-        )
+        self.listeners: Listeners = network.host(name).listeners([Endpoint("A", name, PORT)], self.dispatch)
 
     def dispatch(self, payload: memoryview, slot: ResponseSlot) -> None:
         self.begun.append(bytes(payload))
