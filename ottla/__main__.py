@@ -1,6 +1,6 @@
 """``python -m ottla``: the `ottla` command."""
 
-from ottla.commands.main import main
+from ottla.start import run
 
 if __name__ == "__main__":
-    main(prog_name="ottla")
+    run()

@@ -48,7 +48,6 @@ class Admin:
         self.create_partitions = topics.create_partitions
 
         configs = ConfigsAdmin(router)
-        self.describe_topic_configs = configs.describe_topic_configs
         self.describe_configs = configs.describe_configs
         self.alter_configs = configs.alter_configs
 

@@ -23,22 +23,6 @@ class ConfigsAdmin:
     def __init__(self, router: Router) -> None:
         self._router = router
 
-    async def describe_topic_configs(
-        self, names: Sequence[str]
-    ) -> dict[str, dict[str, tuple[str | None, bool]]]:
-        """Return each topic's settings: by name, its value and whether the topic sets it itself.
-
-        A sensitive value is None.
-        """
-        described = await self.describe_configs([ConfigResource(ResourceKind.TOPIC, name) for name in names])
-        return {
-            resource.name: {
-                value.name: (value.value, value.source is ConfigSource.DYNAMIC_TOPIC_CONFIG)
-                for value in values
-            }
-            for resource, values in described.items()
-        }
-
     async def describe_configs(
         self, resources: Sequence[ConfigResource], *, synonyms: bool = False
     ) -> dict[ConfigResource, list[ConfigValue]]:

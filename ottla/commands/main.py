@@ -1,9 +1,16 @@
-"""The ``ottla`` command. Each subcommand is a module, imported when it is called."""
+"""The ``ottla`` command. Each subcommand is a module, imported when it is called.
+
+A command that Kafka has, too, may be called by Kafka's name (``ottla kafka-topics``, as the scripts in ``bin/`` and
+``scripts/`` do): it then prints what Kafka's tool prints, line by line, for programs that read that.
+"""
 
 import importlib
 from typing import Final
 
 import click
+
+from ottla.commands.terminal.kafka_style import print_as_kafka
+from ottla.commands.terminal.suggestions import SuggestingGroup
 
 _COMMANDS: Final = {
     "up": ("ottla.commands.local.up", "Start ZooKeeper and a cluster of brokers on this machine."),
@@ -63,14 +70,41 @@ _COMMANDS: Final = {
 }
 
 
-class _LazyGroup(click.Group):
+_KAFKA_NAMES: Final = {
+    "kafka-acls": "acls",
+    "kafka-broker-api-versions": "broker-api-versions",
+    "kafka-cluster": "cluster",
+    "kafka-configs": "configs",
+    "kafka-consumer-groups": "groups",
+    "kafka-delegation-tokens": "delegation-tokens",
+    "kafka-delete-records": "delete-records",
+    "kafka-dump-log": "dump-log",
+    "kafka-get-offsets": "get-offsets",
+    "kafka-leader-election": "elect-leaders",
+    "kafka-log-dirs": "log-dirs",
+    "kafka-preferred-replica-election": "preferred-leader-election",
+    "kafka-reassign-partitions": "reassign-partitions",
+    "kafka-replica-verification": "verify-replicas",
+    "kafka-topics": "topics",
+    "kafka-transactions": "transactions",
+}
+"""Kafka's tools of 3.9, and the commands that are called so."""
+
+
+class _LazyGroup(SuggestingGroup):
     """A group that knows the names and one line of each subcommand, and imports the one that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(_COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        entry = _COMMANDS.get(cmd_name)
+    def names_alike(self) -> dict[str, str]:
+        # A tool's name without its prefix is what people type who know Kafka.
+        return {name.removeprefix("kafka-"): called for name, called in _KAFKA_NAMES.items()}
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _KAFKA_NAMES:
+            print_as_kafka(ctx)
+        entry = _COMMANDS.get(_KAFKA_NAMES.get(cmd_name, cmd_name))
         if entry is None:
             return None
         command = importlib.import_module(entry[0]).command

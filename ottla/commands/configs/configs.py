@@ -13,6 +13,7 @@ from ottla.commands.configs.scram_users import (
 )
 from ottla.commands.terminal.connecting import common_options, with_admin
 from ottla.commands.terminal.failure import CommandError
+from ottla.commands.terminal.kafka_style import prints_as_kafka
 
 if TYPE_CHECKING:
     from ottla.admin import Admin, ConfigResource, ConfigValue
@@ -217,6 +218,11 @@ async def _alter(
         done = {"changed": [change.name for change in changes], "dry_run": options["dry_run"]}
         click.echo(json.dumps({"type": resource.kind.name.lower(), "name": resource.name} | done))
         return
+    if prints_as_kafka():
+        from ottla.commands.kafka_lines.configs import completed_line
+
+        click.echo(completed_line(resource))
+        return
     from ottla.admin.configs import resource_text
 
     title = resource_text(resource)
@@ -262,6 +268,12 @@ async def _describe(
         names += [""] if entity_type == "brokers" else []
     resources = [_resource(entity_type, each) for each in names]
     described = await admin.describe_configs(resources, synonyms=True) if resources else {}
+    if prints_as_kafka():
+        from ottla.commands.kafka_lines.configs import resource_lines
+
+        for resource in resources:
+            click.echo("\n".join(resource_lines(resource, described[resource], show_all=show_all)))
+        return
     report(
         {
             resource: [value for value in described[resource] if show_all or _is_own(resource, value)]

@@ -7,17 +7,13 @@ from pathlib import Path
 
 import click
 
-from ottla.commands.terminal.connecting import client_settings, security_of
+from ottla.commands.terminal.connecting import client_settings, config_option, security_of
 from ottla.commands.terminal.failure import failing_on
 
 
 @click.command("doctor")
 @click.option("--bootstrap-server", required=True, metavar="HOST:PORT,...", help="What a client is given.")
-@click.option(
-    "--command-config",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="A client's settings, as a properties file.",
-)
+@config_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def command(bootstrap_server: str, command_config: Path | None, as_json: bool) -> None:
     """Try every address of a cluster from here, and explain what does not fit.

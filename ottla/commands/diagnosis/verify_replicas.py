@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ottla.commands.terminal.connecting import with_admin
+from ottla.commands.terminal.connecting import common_options, with_admin
 from ottla.commands.terminal.failure import CommandError
 from ottla.commands.terminal.interruption import on_interrupt
 from wire.errors import ApiError
@@ -48,18 +48,7 @@ _EARLIEST: Final = -2
 @click.option(
     "--until-end", is_flag=True, help="Stop at what is in the logs now, and say whether it is equal."
 )
-@click.option(
-    "--command-config",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="A client's settings, as a properties file.",
-)
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=0.1),
-    default=30.0,
-    help="Seconds to try, and to stall.",
-)
+@common_options
 def command(servers: str, timeout_s: float, command_config: Path | None, **options: Any) -> None:
     """Compare the replicas of partitions with each other, up to the high watermark.
 

@@ -2,65 +2,42 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from ottla.commands.groups.positions import PositionRow, positions
+from ottla.commands.kafka_lines import groups as kafka_lines
 from ottla.commands.terminal.console import new_table, open_console
-from wire.types import Offset, TopicPartition
+from wire.types import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin, CommittedPosition, GroupDescription, GroupMember
+    from ottla.admin import Admin, GroupDescription, GroupMember
 
 _NONE: Final = "-"
 
 
-class PositionRow(NamedTuple):
-    """A partition as a group sees it; None where nothing is committed, nobody reads, or the leader is away."""
-
-    group: str
-    topic: str
-    partition: int
-    current_offset: int | None
-    log_end_offset: int | None
-    lag: int | None
-    member: "GroupMember | None"
-    leader_epoch: int | None
-    metadata: str
-
-
-async def positions(
-    admin: "Admin", group: "GroupDescription", committed: Mapping[TopicPartition, "CommittedPosition"]
-) -> list[PositionRow]:
-    """Return a group's partitions: those that it has committed in, and those that its members have."""
-    from ottla.admin import FoundOffset
-
-    owners = {partition: member for member in group.members for partition in member.assignment}
-    partitions = sorted(set(committed) | set(owners))
-    ends: dict[TopicPartition, Offset] = {}
-    if partitions:
-        for partition, found in (await admin.list_offsets(dict.fromkeys(partitions, -1))).items():
-            if isinstance(found, FoundOffset):
-                ends[partition] = found.offset
-    rows = []
-    for partition in partitions:
-        position = committed.get(partition)
-        end = ends.get(partition)
-        current = None if position is None else position.offset
-        rows.append(
-            PositionRow(
-                group.group_id,
-                partition.topic,
-                partition.partition,
-                current,
-                end,
-                None if current is None or end is None else max(end - current, 0),
-                owners.get(partition),
-                None if position is None or position.leader_epoch < 0 else position.leader_epoch,
-                "" if position is None else position.metadata,
-            )
-        )
-    return rows
+async def print_as_kafka(
+    admin: "Admin", groups: Sequence["GroupDescription"], options: Mapping[str, Any]
+) -> None:
+    """Print what kafka-consumer-groups prints of each group: its offsets, members or state."""
+    brokers = (await admin.refresh()).brokers if options["state"] is not None else {}
+    for group in groups:
+        noted, warned = kafka_lines.state_note(group)
+        if warned is not None:
+            click.echo(warned, err=True)
+        lines: list[str] = [noted] if noted is not None else []
+        if options["members"]:
+            lines += kafka_lines.member_lines(group, verbose=options["verbose"])
+        elif group.state == "Dead":
+            pass
+        elif options["state"] is not None:
+            lines += kafka_lines.state_lines(group, brokers[group.coordinator])
+        else:
+            committed = await admin.committed_offsets(group.group_id)
+            lines += kafka_lines.position_lines(await positions(admin, group, committed))
+        if lines:
+            click.echo("\n".join(lines))
 
 
 def print_positions(rows: Sequence[PositionRow], *, verbose: bool, as_json: bool) -> None:

@@ -19,6 +19,7 @@ from ottla.commands.groups.offset_resets import (
 )
 from ottla.commands.terminal.connecting import cluster_options, with_admin
 from ottla.commands.terminal.failure import CommandError
+from ottla.commands.terminal.kafka_style import prints_as_kafka
 from wire.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -148,7 +149,12 @@ async def _list(admin: "Admin", options: Mapping[str, Any]) -> bool:
 
     groups = await admin.list_groups(_names(options["state"]), _names(options["type_"]))
     shows_more = options["state"] is not None or options["type_"] is not None
-    if options["as_json"]:
+    if prints_as_kafka() and shows_more:
+        from ottla.commands.kafka_lines.groups import listing_lines
+
+        types, states = options["type_"] is not None, options["state"] is not None
+        click.echo("\n".join(listing_lines(groups, types=types, states=states)))
+    elif options["as_json"]:
         click.echo(
             json.dumps(
                 [{"group": g.group_id, "state": g.state, "type": g.group_type or "classic"} for g in groups]
@@ -168,9 +174,13 @@ async def _list(admin: "Admin", options: Mapping[str, Any]) -> bool:
 
 async def _describe(admin: "Admin", options: Mapping[str, Any]) -> bool:
     from ottla.commands.groups import group_report
+    from ottla.commands.groups.positions import positions
 
     as_json, verbose = options["as_json"], options["verbose"]
     found = [await admin.describe_group(group_id) for group_id in await _chosen(admin, options)]
+    if prints_as_kafka():
+        await group_report.print_as_kafka(admin, sorted(found, key=lambda each: each.group_id), options)
+        return all(group.state != _DEAD for group in found)
     groups = []
     for group in found:
         if group.state == _DEAD:
@@ -189,7 +199,7 @@ async def _describe(admin: "Admin", options: Mapping[str, Any]) -> bool:
         rows = []
         for group in groups:
             committed = await admin.committed_offsets(group.group_id)
-            rows.extend(await group_report.positions(admin, group, committed))
+            rows.extend(await positions(admin, group, committed))
         group_report.print_positions(rows, verbose=verbose, as_json=as_json)
     return len(groups) == len(found)
 
@@ -199,6 +209,11 @@ async def _delete(admin: "Admin", options: Mapping[str, Any]) -> bool:
 
     outcomes = await admin.delete_groups(await _chosen(admin, options))
     deleted = [group_id for group_id, error in outcomes.items() if error is Error.NONE]
+    if prints_as_kafka():
+        from ottla.commands.kafka_lines.groups import deletion_lines
+
+        click.echo("\n".join(deletion_lines(outcomes)))
+        return len(deleted) == len(outcomes)
     if options["as_json"]:
         click.echo(json.dumps({"deleted": deleted}))
     elif deleted:
@@ -219,7 +234,11 @@ async def _delete_offsets(admin: "Admin", options: Mapping[str, Any]) -> bool:
         raise CommandError("--delete-offsets takes one group")
     partitions = await _partitions(admin, options["topic"])
     outcomes = await admin.delete_offsets(options["group"][0], partitions)
-    if options["as_json"]:
+    if prints_as_kafka():
+        from ottla.commands.kafka_lines.groups import offset_deletion_lines
+
+        click.echo("\n".join(offset_deletion_lines(options["group"][0], options["topic"], outcomes)))
+    elif options["as_json"]:
         click.echo(
             json.dumps(
                 [
@@ -254,7 +273,13 @@ async def _reset_offsets(admin: "Admin", options: Mapping[str, Any]) -> bool:
             for partition, error in (await admin.commit_offsets(group_id, positions)).items():
                 if error is not Error.NONE:
                     failed[group_id, partition] = error
-    _print_plans(plans, failed, options)
+    if prints_as_kafka() and not failed:
+        from ottla.commands.kafka_lines.groups import reset_lines
+
+        resets = {group: {at: each.after for at, each in planned.items()} for group, planned in plans.items()}
+        click.echo("\n".join(reset_lines(resets)))
+    else:
+        _print_plans(plans, failed, options)
     if plans and not options["execute"] and not options["as_json"]:
         click.echo("Nothing was changed: --execute resets.", err=True)
     return is_whole and not failed

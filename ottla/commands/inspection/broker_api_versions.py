@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.commands.terminal.connecting import cluster_options, with_admin
+from ottla.commands.terminal.kafka_style import prints_as_kafka
 from wire.apis import API_TABLE, ApiKey
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ Versions = Mapping[int, tuple[int, int]]
 def command(bootstrap_server: str, timeout_s: float, command_config: Path | None, as_json: bool) -> None:
     """Show the versions of each API that the brokers serve."""
     found = with_admin("broker-api-versions", bootstrap_server, timeout_s, command_config, _ask)
-    if as_json:
+    if prints_as_kafka():
+        _show_as_kafka(found)
+    elif as_json:
         click.echo(json.dumps([_as_json(broker, versions) for broker, versions in found], indent=2))
     else:
         _show(found)
@@ -74,6 +77,17 @@ def _as_json(broker: "Broker", versions: Versions | Exception) -> dict[str, obje
             for key, (low, high) in sorted(versions.items())
         ]
     }
+
+
+def _show_as_kafka(found: list[tuple["Broker", Versions | Exception]]) -> None:
+    from ottla.commands.kafka_lines.brokers import failed_version_line, version_lines
+
+    for broker, versions in found:
+        if isinstance(versions, Exception):
+            click.echo(failed_version_line(broker, versions))
+            continue
+        apis = {key: (api_name(key), served, usable_version(key, served)) for key, served in versions.items()}
+        click.echo("\n".join(version_lines(broker, apis)))
 
 
 def _show(found: list[tuple["Broker", Versions | Exception]]) -> None:

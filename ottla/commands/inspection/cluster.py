@@ -8,12 +8,13 @@ import click
 
 from ottla.commands.terminal.connecting import cluster_options, with_admin
 from ottla.commands.terminal.failure import CommandError
+from ottla.commands.terminal.suggestions import SuggestingGroup
 
 if TYPE_CHECKING:
     from ottla.admin import Admin, ClusterDescription, TopicDescription
 
 
-@click.group("cluster")
+@click.group("cluster", cls=SuggestingGroup)
 def command() -> None:
     """Describe a cluster: its id, its brokers, its controller, and how well it is."""
 

@@ -9,6 +9,7 @@ import click
 
 from ottla.commands.terminal.connecting import cluster_options, with_admin
 from ottla.commands.terminal.failure import CommandError
+from ottla.commands.terminal.kafka_style import prints_as_kafka
 
 if TYPE_CHECKING:
     from ottla.admin import Admin, LogDirectory
@@ -37,7 +38,9 @@ def command(
         return await _ask(admin, chosen, topic_list)
 
     found = with_admin("log-dirs", bootstrap_server, timeout_s, command_config, body)
-    if as_json:
+    if prints_as_kafka():
+        _show_as_kafka(found)
+    elif as_json:
         click.echo(json.dumps(_as_json(found), indent=2))
     else:
         _show(found)
@@ -81,6 +84,12 @@ async def _ask(
     from wire.types import BrokerId
 
     live = sorted((await admin.refresh()).brokers)
+    strangers = [broker_id for broker_id in broker_ids or () if broker_id not in live]
+    if strangers and prints_as_kafka():
+        from ottla.commands.kafka_lines.brokers import strangers_line
+
+        click.echo(strangers_line(strangers, live), err=True)
+        raise click.exceptions.Exit(1)
     topics: Mapping[str, Sequence[int]] | None = None
     if topic_list is not None:
         names = [name.strip() for name in topic_list.split(",") if name.strip()]
@@ -128,6 +137,17 @@ def _as_json(found: Mapping[int, "list[LogDirectory] | Exception"]) -> dict[str,
             for broker_id, described in found.items()
         ],
     }
+
+
+def _show_as_kafka(found: Mapping[int, "list[LogDirectory] | Exception"]) -> None:
+    from ottla.commands.kafka_lines.brokers import log_dirs_lines
+
+    for broker_id, described in found.items():
+        if isinstance(described, Exception):
+            raise CommandError(f"broker {broker_id}: {described}") from described
+    click.echo(
+        "\n".join(log_dirs_lines({key: each for key, each in found.items() if isinstance(each, list)}))
+    )
 
 
 def _show(found: Mapping[int, "list[LogDirectory] | Exception"]) -> None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.admin import Election
+from ottla.commands.kafka_lines.brokers import election_lines
 from ottla.commands.terminal.console import new_table, numbers, open_console
+from ottla.commands.terminal.kafka_style import prints_as_kafka
 from wire.errors import ApiError, Error
 from wire.types import TopicPartition
 
@@ -75,7 +77,9 @@ async def run_election(
         Outcome(partition, before.get(partition), after.get(partition), error)
         for partition, error in sorted(errors.items())
     ]
-    if as_json:
+    if prints_as_kafka():
+        click.echo("\n".join(election_lines(kind.upper(), errors)))
+    elif as_json:
         click.echo(json.dumps([_as_json(outcome) for outcome in outcomes], indent=2))
     else:
         _show(outcomes, unnamed=len(before) - len(outcomes) if chosen is None else 0)

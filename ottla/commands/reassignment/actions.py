@@ -10,6 +10,7 @@ import click
 
 from ottla import placement
 from ottla.admin import Admin, Election, TopicDescription
+from ottla.commands.kafka_lines import reassignments as lines
 from ottla.commands.reassignment.directory_moves import RATE, MoveState, cancel_directories, places
 from ottla.commands.reassignment.execution import execute
 from ottla.commands.reassignment.plan_file import (
@@ -29,6 +30,7 @@ from ottla.commands.reassignment.throttle import (
 )
 from ottla.commands.terminal.console import new_table, numbers, open_console
 from ottla.commands.terminal.failure import CommandError
+from ottla.commands.terminal.kafka_style import prints_as_kafka
 from ottla.placement import Plan, Racks, Replicas
 from wire.types import BrokerId, TopicPartition
 
@@ -143,9 +145,18 @@ async def verify(admin: Admin, options: Options) -> int:
     directories = read_directories(options["reassignment_json_file"])
     found = await places(admin, directories)
     moves = {replica: place.state(directories[replica]) for replica, place in found.items()}
-    cleared = False
+    cleared = clears = False
+    topics = {each.topic for each in targets if each in present}
     if not ongoing and MoveState.MOVING not in moves.values() and not options["preserve_throttles"]:
-        cleared = await clear_all_throttles(admin, {each.topic for each in targets if each in present})
+        clears = True
+        cleared = await clear_all_throttles(admin, topics)
+    if prints_as_kafka():
+        click.echo("\n".join(lines.status_lines(ongoing, present, targets)))
+        click.echo("\n".join(lines.directory_lines(moves, directories)))
+        if clears:
+            brokers = {*(await admin.refresh()).brokers, *(each for ids in targets.values() for each in ids)}
+            click.echo("\n".join(lines.cleared_lines(sorted(brokers), sorted(topics))))
+        return 0
     if options["as_json"]:
         rows = [
             {
@@ -195,10 +206,18 @@ async def cancel(admin: Admin, options: Options) -> int:
     errors = await admin.alter_reassignments(dict.fromkeys(moving)) if moving else {}
     failed = {partition: error for partition, error in errors.items() if error is not None}
     stayed = await cancel_directories(admin, read_directories(options["reassignment_json_file"]))
-    if not options["preserve_throttles"] and not await admin.list_reassignments():
+    clears = not options["preserve_throttles"] and not await admin.list_reassignments()
+    topics: set[str] = set()
+    if clears:
         present = replicas_of(await admin.describe_topics(None))
-        await clear_all_throttles(admin, {each.topic for each in targets if each in present})
-    if options["as_json"]:
+        topics = {each.topic for each in targets if each in present}
+        await clear_all_throttles(admin, topics)
+    if prints_as_kafka() and not failed:
+        click.echo("\n".join(lines.cancelled_lines(moving)))
+        if clears:
+            brokers = {*(await admin.refresh()).brokers, *(each for ids in targets.values() for each in ids)}
+            click.echo("\n".join(lines.cleared_lines(sorted(brokers), sorted(topics))))
+    elif options["as_json"]:
         rows = [
             {
                 "topic": each.topic,
@@ -226,6 +245,9 @@ async def cancel(admin: Admin, options: Options) -> int:
 async def list_moves(admin: Admin, options: Options) -> int:
     """List what is being moved."""
     ongoing = await admin.list_reassignments()
+    if prints_as_kafka():
+        click.echo("\n".join(lines.ongoing_lines(ongoing)))
+        return 0
     if options["as_json"]:
         rows = [
             {

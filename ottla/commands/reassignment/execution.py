@@ -9,6 +9,7 @@ import click
 import trio
 
 from ottla.admin import Admin
+from ottla.commands.kafka_lines import reassignments as lines
 from ottla.commands.reassignment.directory_moves import (
     MoveState,
     Replica,
@@ -33,6 +34,7 @@ from ottla.commands.reassignment.throttle import (
 from ottla.commands.reassignment.throttle_keeper import release_keeper, start_keeper
 from ottla.commands.terminal.console import numbers
 from ottla.commands.terminal.failure import CommandError
+from ottla.commands.terminal.kafka_style import prints_as_kafka
 from ottla.placement import Replicas
 from wire.errors import ApiError
 from wire.types import BrokerId, TopicPartition
@@ -77,12 +79,15 @@ async def execute(
     """
     ongoing = await admin.list_reassignments()
     before = await _checked(admin, targets, ongoing, additional=options["additional"])
-    quiet = options["as_json"]
+    as_kafka = prints_as_kafka() and not options["plan"]
+    quiet = options["as_json"] or as_kafka
+    if as_kafka:
+        click.echo("\n".join(lines.rollback_lines(as_text(before))))
     if not quiet:
         click.echo("Current replicas, to be used as --reassignment-json-file for the way back:")
         click.echo(as_text(before) + "\n")
     if options["dry_run"]:
-        _tell_dry_run(before, targets, as_json=quiet)
+        _tell_dry_run(before, targets, as_json=options["as_json"])
         return 0
     rate = DEFAULT_RATE if options["throttle"] is None else options["throttle"]
     throttle = throttle_of(before, targets, rate) if rate >= 0 else None
@@ -90,6 +95,9 @@ async def execute(
     slowed = await _announce_directories(admin, directories, options["replica_alter_log_dirs_throttle"])
     errors, keeper = await _begin(admin, before, targets, throttle, options)
     begun = frozenset(partition for partition in targets if errors.get(partition) is None)
+    if as_kafka:
+        await begin(admin, directories, options["timeout_s"])
+        return _tell_as_kafka(begun, errors, directories, options)
     for partition, error in sorted(errors.items()):
         if error is not None:
             click.echo(f"{partition}: {error}", err=True)
@@ -114,6 +122,25 @@ async def execute(
     elapsed = trio.current_time() - started_at
     code = await _tell_end(admin, before, targets, elapsed, throttle_left=not cleared, as_json=quiet)
     return code if all_there else 1
+
+
+def _tell_as_kafka(
+    begun: frozenset[TopicPartition],
+    errors: "Mapping[TopicPartition, ApiError | None]",
+    directories: Directories,
+    options: Mapping[str, Any],
+) -> int:
+    """Print what Kafka's tool prints when moves have begun; return the exit code."""
+    rates = [options["throttle"], options["replica_alter_log_dirs_throttle"]]
+    set_rates = [rate if rate is not None and rate >= 0 else None for rate in rates]
+    if any(rate is not None for rate in set_rates):
+        click.echo(lines.VERIFY_WARNING)
+    for line in lines.throttle_lines(*set_rates):
+        click.echo(line)
+    refused = {partition: error for partition, error in errors.items() if error is not None}
+    shown = lines.failed_lines(refused) if refused else lines.started_lines(begun, directories)
+    click.echo("\n".join(shown))
+    return 1 if refused else 0
 
 
 async def _announce_directories(admin: Admin, directories: Directories, rate: int | None) -> list[BrokerId]:

@@ -4,7 +4,8 @@ Beyond Kafka's tool: ``--plan`` proposes the fewest moves; ``--execute`` follows
 ``--no-wait`` is given; a throttle is set unless ``--throttle -1`` is given, and a process of its own takes it away
 when the moves are over (see `reassignment_keeper`). ``--verify`` exits with 2 while something still moves. "log_dirs"
 in the file moves replicas between the directories of their brokers; their throttle is taken away when they are followed
-to their end, and by ``--verify``.
+to their end, and by ``--verify``. By Kafka's name, it does as Kafka's tool: no throttle unless one is given, no
+waiting, and nothing in the exit code of ``--verify``.
 """
 
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from ottla.commands.inspection.log_dirs import parse_broker_ids
 from ottla.commands.reassignment import actions
 from ottla.commands.reassignment.throttle import DEFAULT_RATE
 from ottla.commands.terminal.connecting import cluster_options, with_admin
+from ottla.commands.terminal.kafka_style import prints_as_kafka
 
 _ACTIONS: Final = ("plan", "generate", "execute", "verify", "cancel", "list")
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -94,6 +96,9 @@ def command(
     action = _action(options)
     options |= {"as_json": as_json, "bootstrap_server": bootstrap_server, "timeout_s": timeout_s}
     options["command_config"] = command_config
+    if prints_as_kafka() and not options["plan"]:
+        options["no_wait"] = True
+        options["throttle"] = -1 if options["throttle"] is None else options["throttle"]
     for name in ("add_brokers", "remove_brokers", "broker_list"):
         options[name] = parse_broker_ids(options[name])
     run = actions.RUN[action]

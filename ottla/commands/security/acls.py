@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from ottla.commands.kafka_lines.acls import added_lines, current_lines, principal_line
 from ottla.commands.terminal.connecting import cluster_options, with_admin
+from ottla.commands.terminal.kafka_style import prints_as_kafka
 from wire.acl_codes import (
     OPERATIONS_OF,
     Operation,
@@ -79,17 +81,25 @@ def command(
         if options["add"]:
             added = rules_to_add(options)
             await admin.create_acls(added)
-            _show(added, "created", as_json=as_json)
+            if prints_as_kafka():
+                click.echo("\n".join(added_lines(added)))
+            else:
+                _show(added, "created", as_json=as_json)
         elif options["remove"]:
             selections = selections_to_remove(options)
             if not options["force"]:
                 click.confirm("Delete the selected rules?", abort=True, err=True)
-            _show(await admin.delete_acls(selections), "deleted", as_json=as_json)
+            deleted = await admin.delete_acls(selections)
+            if not prints_as_kafka():
+                _show(deleted, "deleted", as_json=as_json)
         else:
             found: dict[Acl, None] = {}
             for selection in selections_to_list(options):
                 found |= dict.fromkeys(await admin.list_acls(selection))
-            _show(sorted(found), "", as_json=as_json)
+            if prints_as_kafka():
+                _show_as_kafka(sorted(found), options["principal"])
+            else:
+                _show(sorted(found), "", as_json=as_json)
 
     with_admin("acls", bootstrap_server, timeout_s, command_config, body)
 
@@ -234,6 +244,14 @@ def selections_to_list(options: Mapping[str, Any]) -> "list[AclSelection]":
 
 def _pattern_of(kind: ResourceType, pattern: PatternType) -> PatternType:
     return PatternType.LITERAL if kind is ResourceType.CLUSTER else pattern
+
+
+def _show_as_kafka(acls: "Sequence[Acl]", principals: Sequence[str]) -> None:
+    if not principals:
+        click.echo("\n".join(current_lines(acls)))
+    for principal in principals:
+        click.echo(principal_line(principal))
+        click.echo("\n".join(current_lines([acl for acl in acls if acl.principal == principal])))
 
 
 def _show(acls: "Sequence[Acl]", done: str, *, as_json: bool) -> None:

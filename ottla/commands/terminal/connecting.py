@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ottla.commands.terminal.durations import Duration
 from ottla.commands.terminal.failure import failing_on
 
 if TYPE_CHECKING:
@@ -32,19 +33,31 @@ def cluster_options(function: _F) -> _F:
     return function
 
 
+def config_option(function: _F) -> _F:
+    """Add ``--command-config``, and the name that some of Kafka's tools have for it."""
+    return click.option(
+        *("--command-config", "--admin.config", "command_config"),
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        help="A client's settings, as a properties file.",
+    )(function)
+
+
+def timeout_option(function: _F) -> _F:
+    """Add ``--timeout``, in milliseconds as in Kafka's tools."""
+    return click.option(
+        *("--timeout", "timeout_s"),
+        type=Duration(),
+        default=30.0,
+        metavar="MS",
+        help="Milliseconds to try, or 5s, 2m.  [default: 30000]",
+    )(function)
+
+
 def common_options(function: _F) -> _F:
     """Add ``--command-config``, ``--timeout`` and ``--json``."""
     options = (
-        click.option(
-            "--command-config",
-            "--admin.config",
-            "command_config",
-            type=click.Path(path_type=Path, exists=True, dir_okay=False),
-            help="A client's settings, as a properties file.",
-        ),
-        click.option(
-            "--timeout", "timeout_s", type=click.FloatRange(min=0.1), default=30.0, help="Seconds to try."
-        ),
+        config_option,
+        timeout_option,
         click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs."),
     )
     for option in reversed(options):

@@ -10,6 +10,7 @@ import click
 from ottla.commands.terminal.connecting import cluster_options, with_admin
 from ottla.commands.terminal.failure import CommandError
 from ottla.commands.terminal.json_input import read_partitions
+from ottla.commands.terminal.kafka_style import prints_as_kafka
 from wire.errors import ApiError
 from wire.types import Offset, TopicPartition
 
@@ -60,8 +61,12 @@ def read_offsets(path: Path) -> dict[TopicPartition, Offset]:
 
 
 def _show(results: Mapping[TopicPartition, Offset | ApiError], *, as_json: bool) -> None:
+    from ottla.commands.kafka_lines.topics import deletion_lines
     from ottla.commands.terminal.console import new_table, open_console
 
+    if prints_as_kafka():
+        click.echo("\n".join(deletion_lines(results)))
+        return
     if as_json:
         click.echo(
             json.dumps(

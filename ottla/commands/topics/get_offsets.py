@@ -10,6 +10,7 @@ import click
 
 from ottla.commands.terminal.connecting import cluster_options, with_admin
 from ottla.commands.terminal.failure import CommandError
+from ottla.commands.terminal.kafka_style import prints_as_kafka
 from wire.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -137,6 +138,7 @@ async def _show(
     admin: "Admin", rules: Sequence[PartitionRule], when: int, *, internal: bool, as_json: bool
 ) -> bool:
     from ottla.admin import FoundOffset
+    from ottla.commands.kafka_lines.topics import offset_lines, skipped_offset_line
     from ottla.commands.terminal.console import new_table, open_console
 
     chosen = [
@@ -150,9 +152,14 @@ async def _show(
         raise CommandError("no partition fits")
     found = await admin.list_offsets(dict.fromkeys(chosen, when))
     offsets = {key: value for key, value in found.items() if isinstance(value, FoundOffset)}
+    as_kafka = prints_as_kafka()
     for partition in sorted(found.keys() - offsets.keys()):
-        click.echo(f"{partition}: {found[partition]}", err=True)
-    if as_json:
+        why = found[partition]
+        click.echo(skipped_offset_line(partition, why) if as_kafka else f"{partition}: {why}", err=True)
+    if as_kafka:
+        for line in offset_lines({key: value.offset for key, value in offsets.items()}):
+            click.echo(line)
+    elif as_json:
         click.echo(
             json.dumps(
                 [

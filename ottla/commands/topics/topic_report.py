@@ -2,16 +2,18 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from ottla.commands.kafka_lines.topics import partition_line, topic_line
 from ottla.commands.terminal.console import new_table, numbers, open_console
-from wire.types import BrokerId, TopicPartition, topic_id_text
+from ottla.commands.terminal.kafka_style import prints_as_kafka
+from ottla.commands.topics.reported_partition import ReportedPartition
+from wire.types import TopicPartition, topic_id_text
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin, PartitionDescription, Reassignment, TopicDescription
+    from ottla.admin import Admin, ConfigValue, Reassignment, TopicDescription
 
 _MIN_ISR: Final = "min.insync.replicas"
 _FILTERS: Final = (
@@ -21,70 +23,22 @@ _FILTERS: Final = (
     "at_min_isr_partitions",
 )
 
-Configs = Mapping[str, tuple[str | None, bool]]
-
-
-@dataclass(frozen=True, slots=True)
-class ReportedPartition:
-    """A partition with what its state is judged by."""
-
-    topic: str
-    described: "PartitionDescription"
-    reassignment: "Reassignment | None"
-    min_isr: int
-    live_brokers: frozenset[BrokerId]
-
-    @property
-    def replication_factor(self) -> int:
-        """How many replicas it is meant to have; while it moves, those it moves to."""
-        if self.reassignment is None:
-            return len(self.described.replicas)
-        return len(self.reassignment.replicas) - len(self.reassignment.adding)
-
-    def matches(self, name: str) -> bool:
-        """Whether one of kafka-topics' choices of partitions takes this one."""
-        isr = len(self.described.isr)
-        has_leader = self.described.leader >= 0
-        match name:
-            case "under_replicated_partitions":
-                return self.replication_factor > isr
-            case "unavailable_partitions":
-                return not has_leader or self.described.leader not in self.live_brokers
-            case "under_min_isr_partitions":
-                return not has_leader or isr < self.min_isr
-            case "at_min_isr_partitions":
-                return isr == self.min_isr
-        raise ValueError(name)
-
-    def as_json(self) -> dict[str, object]:
-        """Return it for programs; a leader that is none is null."""
-        data: dict[str, object] = {
-            "partition": self.described.partition,
-            "leader": self.described.leader if self.described.leader >= 0 else None,
-            "leader_epoch": self.described.leader_epoch,
-            "replicas": list(self.described.replicas),
-            "isr": list(self.described.isr),
-            "offline_replicas": list(self.described.offline),
-        }
-        if self.reassignment is not None:
-            data["adding_replicas"] = list(self.reassignment.adding)
-            data["removing_replicas"] = list(self.reassignment.removing)
-        return data
-
 
 async def report(admin: "Admin", names: Sequence[str], options: Mapping[str, Any]) -> None:
     """Describe topics on the terminal, or as JSON."""
     topics = await admin.describe_topics(names) if names else []
-    configs = await admin.describe_topic_configs(names) if names else {}
+    configs = await _configs(admin, names)
     live = frozenset((await admin.refresh()).brokers)
     moving = await _reassignments(admin)
     chosen = next((name for name in _FILTERS if options[name]), None)
     reported = []
     for topic in topics:
-        overrides = {name: value for name, (value, own) in configs[topic.name].items() if own}
+        # Kafka's tool counts what the brokers' files set, too.
+        own = _beyond_defaults if prints_as_kafka() else _own
+        overrides = {value.name: value.value for value in configs[topic.name] if own(value)}
         if options["topics_with_overrides"] and not overrides:
             continue
-        min_isr = int(configs[topic.name].get(_MIN_ISR, ("1", False))[0] or 1)
+        min_isr = next((int(each.value or 1) for each in configs[topic.name] if each.name == _MIN_ISR), 1)
         partitions = [
             ReportedPartition(
                 topic.name,
@@ -102,10 +56,37 @@ async def report(admin: "Admin", names: Sequence[str], options: Mapping[str, Any
         click.echo(
             json.dumps([_as_json(*entry) for entry in reported if entry[2] or chosen is None], indent=2)
         )
+    elif prints_as_kafka():
+        for topic, overrides, partitions in reported:
+            if chosen is None:
+                click.echo(topic_line(topic.name, topic.topic_id, partitions, overrides))
+            for partition in [] if options["topics_with_overrides"] else partitions:
+                click.echo(partition_line(partition))
     elif chosen is not None:
         _show_partitions([partition for _, _, partitions in reported for partition in partitions])
     else:
         _show_topics(reported, with_partitions=not options["topics_with_overrides"])
+
+
+async def _configs(admin: "Admin", names: Sequence[str]) -> dict[str, "list[ConfigValue]"]:
+    from ottla.admin import ConfigResource, ResourceKind
+
+    if not names:
+        return {}
+    described = await admin.describe_configs([ConfigResource(ResourceKind.TOPIC, name) for name in names])
+    return {resource.name: values for resource, values in described.items()}
+
+
+def _own(value: "ConfigValue") -> bool:
+    from ottla.admin import ConfigSource
+
+    return value.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
+
+
+def _beyond_defaults(value: "ConfigValue") -> bool:
+    from ottla.admin import ConfigSource
+
+    return value.source is not ConfigSource.DEFAULT_CONFIG
 
 
 async def _reassignments(admin: "Admin") -> dict[TopicPartition, "Reassignment"]:
@@ -142,7 +123,7 @@ def _show_topics(
 ) -> None:
     console = open_console()
     for index, (topic, overrides, partitions) in enumerate(reported):
-        factor = partitions[0].replication_factor if partitions else 0
+        factor = factor_text([partition.replication_factor for partition in partitions])
         line = (
             f"[bold]{topic.name}[/bold]  id {topic_id_text(topic.topic_id)}  "
             f"partitions {len(topic.partitions)}  replication factor {factor}"
@@ -154,6 +135,14 @@ def _show_topics(
             _show_partitions(partitions, named=False)
             if index + 1 < len(reported):
                 console.print()
+
+
+def factor_text(factors: Sequence[int]) -> str:
+    """Write the replication factors of a topic's partitions: one number, or from the least to the most."""
+    if not factors:
+        return "0"
+    least, most = min(factors), max(factors)
+    return str(least) if least == most else f"{least} to {most}"
 
 
 def _show_partitions(partitions: Sequence[ReportedPartition], *, named: bool = True) -> None:

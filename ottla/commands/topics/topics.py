@@ -9,6 +9,7 @@ import click
 
 from ottla.commands.terminal.connecting import cluster_options, with_admin
 from ottla.commands.terminal.failure import CommandError
+from ottla.commands.terminal.kafka_style import prints_as_kafka
 from wire.internal_topics import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
@@ -134,7 +135,11 @@ async def _create(admin: "Admin", options: Mapping[str, Any]) -> None:
     from wire.errors import Error
 
     name = options["topic"]
-    if "." in name or "_" in name:
+    if ("." in name or "_" in name) and prints_as_kafka():
+        from ottla.commands.kafka_lines.topics import collision_warning
+
+        click.echo(collision_warning())
+    elif "." in name or "_" in name:
         click.echo(
             "Warning: metrics write both '.' and '_' as '_', so topic names that differ only there collide.",
             err=True,
@@ -162,7 +167,7 @@ async def _list(admin: "Admin", options: Mapping[str, Any]) -> None:
     names = await _matching(admin, options, internal=not options["exclude_internal"])
     if options["as_json"]:
         click.echo(json.dumps(names))
-    elif names:
+    elif names or prints_as_kafka():
         click.echo("\n".join(names))
 
 
@@ -196,7 +201,7 @@ async def _alter(admin: "Admin", options: Mapping[str, Any]) -> None:
         await admin.create_partitions(dict.fromkeys(names, total), assignments)
     if options["as_json"]:
         click.echo(json.dumps({"topics": names, "partitions": total}))
-    for name in [] if options["as_json"] else names:
+    for name in [] if options["as_json"] or prints_as_kafka() else names:
         click.echo(f"Topic {name} has {total} partitions.")
 
 
@@ -210,7 +215,7 @@ async def _delete(admin: "Admin", options: Mapping[str, Any]) -> None:
         await admin.delete_topics(names)
     if options["as_json"]:
         click.echo(json.dumps({"deleted": names}))
-    for name in [] if options["as_json"] else names:
+    for name in [] if options["as_json"] or prints_as_kafka() else names:
         click.echo(f"Deleted topic {name}.")
 
 

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from ottla.commands.kafka_lines.tables import table_lines
 from ottla.commands.terminal.connecting import common_options, with_admin
 from ottla.commands.terminal.failure import CommandError
+from ottla.commands.terminal.kafka_style import prints_as_kafka
+from ottla.commands.terminal.suggestions import SuggestingGroup
 from timing.clock import SystemClock
 from wire.types import BrokerId, ProducerEpoch, ProducerId, TopicPartition, WallMs
 
@@ -35,7 +38,7 @@ class _Target:
             raise click.exceptions.Exit(1)
 
 
-@click.group("transactions")
+@click.group("transactions", cls=SuggestingGroup)
 @click.option("--bootstrap-server", required=True, metavar="HOST:PORT,...", help="Brokers to connect to.")
 @common_options
 @click.pass_context
@@ -323,6 +326,9 @@ def _print(
 ) -> None:
     if as_json:
         click.echo(json.dumps(as_data))
+        return
+    if prints_as_kafka():
+        click.echo("\n".join(table_lines(columns, rows)))
         return
     from ottla.commands.terminal.console import new_table, open_console
 

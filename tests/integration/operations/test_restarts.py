@@ -63,7 +63,7 @@ def test_an_empty_disk_under_an_old_id_never_leads(operator: Operator) -> None:
     check_history(cluster, load, replicas)
     # What only the lost disk had is offline; an empty leader would call the loss an empty log.
     assert cluster.view().leader("single", 0) == -1
-    found = operator.run("get-offsets", "--topic-partitions", "single:0", "--timeout", "1", expect=1)
+    found = operator.run("get-offsets", "--topic-partitions", "single:0", "--timeout", "1000", expect=1)
     assert found == []
     operator.run("topics", "--delete", "--topic", "single")
 

@@ -29,6 +29,6 @@ def test_flags_that_are_missing_or_do_not_go_together(arguments: list[str]) -> N
 
 
 def test_a_cluster_that_is_not_there_is_named() -> None:
-    result = CliRunner().invoke(command, [*SERVER, "--timeout", "0.2", "list"])
+    result = CliRunner().invoke(command, [*SERVER, "--timeout", "200", "list"])
     assert result.exit_code == 1
     assert "127.0.0.1:1" in result.output

@@ -11,7 +11,7 @@ from ottla.commands.local.cluster_directory import BrokerRecord, ClusterState
 from ottla.commands.local.cluster_tables import render
 from ottla.commands.local.cluster_view import ClusterView, PartitionView
 from ottla.commands.local.health import BrokerStatus
-from ottla.commands.topics.topic_report import ReportedPartition
+from ottla.commands.topics.reported_partition import ReportedPartition
 
 RUNNING = {"state": "running", "controller_id": 1, "live_brokers": [0, 1]}
 
