@@ -134,7 +134,7 @@ class GroupAdmin:
         looked_at = dropped = 0
         for hosted in tuple(self._hosted.groups()):
             group = hosted.group
-            if not self._hosted.is_current(hosted.home) or group.state is GroupState.DEAD:
+            if not self._hosted.is_current(hosted.partition) or group.state is GroupState.DEAD:
                 continue
             now = self._coordinator.clock.wall_ms()
             topics = subscribed_topics(group) if hosted.offsets.kept else None
@@ -156,7 +156,7 @@ class GroupAdmin:
         if places:
             now = self._coordinator.clock.wall_ms()
             records = offset_records(hosted.group.group_id, dict.fromkeys(places), now)
-            self._coordinator.log.append_and_forget(hosted.home.number, records)
+            self._coordinator.log.append_and_forget(hosted.partition.number, records)
         return len(places)
 
     def _remove_if_over(self, hosted: HostedGroup) -> None:
@@ -167,12 +167,12 @@ class GroupAdmin:
     def _remove(self, hosted: HostedGroup) -> None:
         group = hosted.group
         self._coordinator.end(hosted, Error.COORDINATOR_NOT_AVAILABLE)
-        hosted.home.drop(hosted)
+        hosted.partition.drop(hosted)
         # A group that never had a generation was never written: it only kept offsets here.
         if group.generation > FIRST_GENERATION:
             now = self._coordinator.clock.wall_ms()
             self._coordinator.log.append_and_forget(
-                hosted.home.number, [group_record(group.group_id, None, now)]
+                hosted.partition.number, [group_record(group.group_id, None, now)]
             )
 
 

@@ -252,7 +252,7 @@ class GroupCoordinator:
                     pass
 
         record = group_record(group.group_id, value, self.clock.wall_ms())
-        self.log.append(hosted.home, [record], done)
+        self.log.append(hosted.partition, [record], done)
 
     def _cancel(self, timer: TimerEntry | None) -> None:
         if timer is not None:

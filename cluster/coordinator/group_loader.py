@@ -94,75 +94,75 @@ class GroupLoader:
                 self._unload(partition.partition, None)
 
     def _lead(self, number: int, epoch: LeaderEpoch) -> None:
-        home = self._hosted.begin_loading(number, epoch)
-        if home is None:
+        partition = self._hosted.begin_loading(number, epoch)
+        if partition is None:
             return
         followed = self._followed.pop(number, None)
         if followed is not None:
-            home.stored = followed
-        self._nursery.start_soon(self._load, home, name=f"load of {CONSUMER_OFFSETS}-{number}")
+            partition.stored = followed
+        self._nursery.start_soon(self._load, partition, name=f"load of {CONSUMER_OFFSETS}-{number}")
 
     def _unload(self, number: int, epoch: LeaderEpoch | None) -> None:
-        home = self._hosted.unload(number, epoch)
-        if home is not None:
-            for hosted in home.groups.values():
+        partition = self._hosted.unload(number, epoch)
+        if partition is not None:
+            for hosted in partition.groups.values():
                 self._coordinator.end(hosted, Error.NOT_COORDINATOR)
-            home.groups = {}
+            partition.groups = {}
             logger.info("unloaded the groups of %s-%d", CONSUMER_OFFSETS, number)
         if epoch is None:
             self._followed.pop(number, None)
-        elif home is not None:
-            self._followed[number] = home.stored
+        elif partition is not None:
+            self._followed[number] = partition.stored
         elif self._hosted.get(number) is None:
             self._followed.setdefault(number, None)
 
     # Leading
 
-    async def _load(self, home: HostedPartition) -> None:
-        while self._hosted.is_current(home):
+    async def _load(self, partition: HostedPartition) -> None:
+        while self._hosted.is_current(partition):
             try:
-                await self._load_once(home)
+                await self._load_once(partition)
                 return
             except ApiError:
                 return  # the leadership has moved; its new owner loads
             except (LogError, OSError) as failure:
                 logger.error(
-                    "the groups of %s-%d cannot be loaded: %s", CONSUMER_OFFSETS, home.number, failure
+                    "the groups of %s-%d cannot be loaded: %s", CONSUMER_OFFSETS, partition.number, failure
                 )
                 await trio.sleep(_RETRY_S)
 
-    async def _load_once(self, home: HostedPartition) -> None:
+    async def _load_once(self, partition: HostedPartition) -> None:
         async with self._loads:
             began = self._coordinator.clock.monotonic()
-            await self._read_to_end(home)
-            if await self._host_groups(home):
-                await self._watch_members(home)
+            await self._read_to_end(partition)
+            if await self._host_groups(partition):
+                await self._watch_members(partition)
                 took = self._coordinator.clock.monotonic() - began
                 logger.info(
                     "%d groups of %s-%d are loaded after %.2f s",
-                    len(home.groups),
+                    len(partition.groups),
                     CONSUMER_OFFSETS,
-                    home.number,
+                    partition.number,
                     took,
                 )
 
-    async def _read_to_end(self, home: HostedPartition) -> None:
-        at = TopicPartition(CONSUMER_OFFSETS, home.number)
+    async def _read_to_end(self, partition: HostedPartition) -> None:
+        at = TopicPartition(CONSUMER_OFFSETS, partition.number)
         log = self._replicas.leader_log(at)
-        if home.stored.knows_nothing or not home.stored.is_good_for(log):
-            home.stored = await self._snapshots.begin(log)
-        stored = home.stored
-        while self._hosted.is_current(home):
+        if partition.stored.knows_nothing or not partition.stored.is_good_for(log):
+            partition.stored = await self._snapshots.begin(log)
+        stored = partition.stored
+        while self._hosted.is_current(partition):
             log = self._replicas.leader_log(at)
             if stored.next_offset >= log.log_end_offset:
                 return
             end = log.log_end_offset
-            if not await self._take_in(stored, log, end, lambda: self._hosted.is_current(home), 0.0):
+            if not await self._take_in(stored, log, end, lambda: self._hosted.is_current(partition), 0.0):
                 raise LogError(f"nothing can be read at offset {stored.next_offset}")
 
-    async def _host_groups(self, home: HostedPartition) -> bool:
+    async def _host_groups(self, partition: HostedPartition) -> bool:
         """Make groups of what is stored; False if the partition was unloaded meanwhile."""
-        stored = home.stored
+        stored = partition.stored
         for count, (group_id, kept) in enumerate(tuple(stored.groups.items()), 1):
             if kept.is_empty:
                 del stored.groups[group_id]
@@ -173,23 +173,23 @@ class GroupLoader:
                     group = group_in(group_id, kept.value)
                 except RemoteProtocolError as error:
                     logger.error("the record of group %s cannot be read: %s", group_id, error)
-            home.host(group)
+            partition.host(group)
             if count % _SLICE == 0:
                 await trio.lowlevel.checkpoint()
-                if not self._hosted.is_current(home):
+                if not self._hosted.is_current(partition):
                     return False
-        if not self._hosted.is_current(home):
+        if not self._hosted.is_current(partition):
             return False
-        home.is_loading = False
+        partition.is_loading = False
         return True
 
-    async def _watch_members(self, home: HostedPartition) -> None:
+    async def _watch_members(self, partition: HostedPartition) -> None:
         """Return every member a full session, as their heartbeats went elsewhere until now."""
         coordinator = self._coordinator
         count = 0
-        for hosted in tuple(home.groups.values()):
+        for hosted in tuple(partition.groups.values()):
             group = hosted.group
-            if not self._hosted.is_current(home):
+            if not self._hosted.is_current(partition):
                 return
             if group.state is GroupState.STABLE and len(group.members) > coordinator.settings.max_size:
                 coordinator.rebalance_oversized(hosted)
@@ -245,7 +245,7 @@ class GroupLoader:
         await self._snapshots.write_due(self._candidates(), least, rest_s)
 
     def _candidates(self) -> Iterator[Candidate[StoredPartition]]:
-        led = [(home.number, home.stored) for home in self._hosted.owned()]
+        led = [(partition.number, partition.stored) for partition in self._hosted.owned()]
         followed = [(number, stored) for number, stored in self._followed.items() if stored is not None]
         for number, stored in (*led, *followed):
             partition = self._replicas.hosted.get(TopicPartition(CONSUMER_OFFSETS, number))
@@ -253,8 +253,8 @@ class GroupLoader:
                 yield Candidate(partition.log, stored, partial(self._has, number, stored))
 
     def _has(self, number: int, stored: StoredPartition) -> bool:
-        home = self._hosted.get(number)
-        return (self._followed.get(number) if home is None else home.stored) is stored
+        partition = self._hosted.get(number)
+        return (self._followed.get(number) if partition is None else partition.stored) is stored
 
     # Reading
 

@@ -34,7 +34,7 @@ class HostedGroup:
     """A group with what is stored of it and the timers that watch it."""
 
     group: Group
-    home: "HostedPartition"
+    partition: "HostedPartition"
     stored: StoredGroup
     members: dict[str, CallTimer] = field(default_factory=dict)
     joins: CallTimer | None = None

@@ -131,18 +131,18 @@ class OffsetCommits:
             on_done: Called once, when all in-sync replicas have the marker and its offsets are visible.
             commit: How the transaction ends.
         """
-        home = self._hosted.get(number)
-        if home is None or home.is_loading:
+        partition = self._hosted.get(number)
+        if partition is None or partition.is_loading:
             # A load may have read past the marker's place before its groups are served.
             on_done(Error.NOT_LEADER_OR_FOLLOWER)
             return
 
         def done(error: Error, offset: Offset) -> None:
             if error is Error.NONE:
-                home.stored.end_transaction(producer, commit=commit, marker=offset)
+                partition.stored.end_transaction(producer, commit=commit, marker=offset)
             on_done(error)
 
-        self._coordinator.log.append_marker(home, marker, done)
+        self._coordinator.log.append_marker(partition, marker, done)
 
     def committed(
         self, group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool
@@ -196,7 +196,7 @@ class OffsetCommits:
             kept.begin_commit(values)
         else:
             kept.hold(writer.producer_id, values, NO_OFFSET)
-            hosted.home.stored.hold(writer.producer_id, hosted.group.group_id)
+            hosted.partition.stored.hold(writer.producer_id, hosted.group.group_id)
 
         def done(error: Error, offset: Offset) -> None:
             where = offset if error is Error.NONE else None
@@ -207,4 +207,4 @@ class OffsetCommits:
             on_done({**results, **dict.fromkeys(written, offset_error(error))})
 
         records = offset_records(hosted.group.group_id, values, self._coordinator.clock.wall_ms())
-        self._coordinator.log.append(hosted.home, records, done, writer, token)
+        self._coordinator.log.append(hosted.partition, records, done, writer, token)

@@ -60,7 +60,7 @@ class OffsetsLog:
 
     def append(
         self,
-        home: "HostedPartition",
+        partition: "HostedPartition",
         records: Sequence[KeyedRecord],
         on_done: OnWritten,
         writer: "Writer | None" = None,
@@ -71,7 +71,7 @@ class OffsetsLog:
         ``on_done`` may be called before this returns; it is called from the broker's loop.
 
         Args:
-            home: The partition, which notes how far it is written.
+            partition: The partition, which notes how far it is written.
             records: What to write.
             on_done: Takes the outcome.
             writer: The transaction that the records belong to; None where to none.
@@ -89,35 +89,35 @@ class OffsetsLog:
                 transactional=True,
             )
         )
-        self._write(home, batch, len(records), self._acks, on_done, token)
+        self._write(partition, batch, len(records), self._acks, on_done, token)
 
-    def append_marker(self, home: "HostedPartition", marker: bytearray, on_done: OnWritten) -> None:
+    def append_marker(self, partition: "HostedPartition", marker: bytearray, on_done: OnWritten) -> None:
         """Write the marker that ends a producer's transaction; it takes effect when all in-sync replicas have it.
 
         By itself, so that its outcome comes in the order of the partition's writes. The arguments are those of
         `append`.
         """
-        self._write(home, marker, 1, ACKS_ALL, on_done, None)
+        self._write(partition, marker, 1, ACKS_ALL, on_done, None)
 
     def _write(
         self,
-        home: "HostedPartition",
+        partition: "HostedPartition",
         batch: bytearray,
         count: int,
         acks: int,
         on_done: OnWritten,
         token: "VerificationToken | None",
     ) -> None:
-        at = TopicPartition(CONSUMER_OFFSETS, home.number)
+        at = TopicPartition(CONSUMER_OFFSETS, partition.number)
         # The epoch that we know is never above the one the records get: at worst a state counts as outdated.
-        epoch = home.epoch
+        epoch = partition.epoch
 
         def done(results: "dict[TopicPartition, ProduceResult]") -> None:
             result = results[at]
             if result.error is Error.NONE:
-                home.stored.wrote(Offset(result.base_offset + count), epoch, count)
+                partition.stored.wrote(Offset(result.base_offset + count), epoch, count)
             elif result.error in _UNDECIDED:
-                home.stored.has_gap = True
+                partition.stored.has_gap = True
             on_done(result.error, result.base_offset)
 
         self._replicas.append(

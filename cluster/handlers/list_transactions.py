@@ -36,17 +36,17 @@ async def handle(call: "ApiCall[HasTransactions]") -> ListTransactionsResponse:
     """List the ids that pass all filters."""
     request: ListTransactionsRequest = call.request
     hosted = call.broker.transactions.coordinator.hosted
-    if any(home.is_loading for home in hosted):
+    if any(partition.is_loading for partition in hosted):
         return ListTransactionsResponse(error_code=Error.COORDINATOR_LOAD_IN_PROGRESS)
     unknown = [name for name in request.state_filters if name not in _KNOWN]
     listed: list[TransactionState] = []
     count = 0
-    for home in hosted.owned():
-        for transactional_id in home.ids():
+    for partition in hosted.owned():
+        for transactional_id in partition.ids():
             count += 1
             if count % _SLICE == 0:
                 await trio.lowlevel.checkpoint()
-            found = home.find(transactional_id)
+            found = partition.find(transactional_id)
             if found is not None and _passes(call, request, found):
                 listed.append(
                     TransactionState(

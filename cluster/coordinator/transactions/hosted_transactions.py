@@ -79,7 +79,7 @@ class HostedTransactions:
         self._partitions: dict[int, HostedPartition] = {}
         self._latest: dict[int, LeaderEpoch] = {}
 
-    def home_of(self, transactional_id: str) -> HostedPartition | Error:
+    def partition_of(self, transactional_id: str) -> HostedPartition | Error:
         """Return the partition that an id belongs to, if its state is known here, else what a client is told."""
         if not transactional_id:
             return Error.INVALID_REQUEST

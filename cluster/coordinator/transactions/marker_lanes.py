@@ -156,7 +156,7 @@ def _request(markers: list[WaitingMarker]) -> WriteTxnMarkersRequest:
                     WritableTxnMarkerTopic(name=name, partition_indexes=indexes)
                     for name, indexes in topics.items()
                 ],
-                coordinator_epoch=completion.home.epoch,
+                coordinator_epoch=completion.partition.epoch,
             )
             for completion, topics in by_completion.items()
         ]

@@ -97,19 +97,19 @@ class MarkerSender:
         self.abandoned = 0
         """Markers that were refused as outdated, so that their partitions may hold an open transaction."""
 
-    def send(self, home: HostedPartition, transaction: Transaction) -> None:
+    def send(self, partition: HostedPartition, transaction: Transaction) -> None:
         """Have a transaction's markers sent; it has just been decided, or loaded so."""
-        completion = Completion(home, transaction)
+        completion = Completion(partition, transaction)
         self._completions[completion] = None
         if not transaction.unmarked:
             self._complete(completion)
             return
         self._route([WaitingMarker(completion, at) for at in sorted(transaction.unmarked)])
 
-    def unload(self, home: HostedPartition) -> None:
+    def unload(self, partition: HostedPartition) -> None:
         """Drop the markers of a partition that is not ours any more."""
         for completion in tuple(self._completions):
-            if completion.home is home:
+            if completion.partition is partition:
                 completion.is_over = True
                 del self._completions[completion]
         for marker in [each for each in self._pauses if each.completion.is_over]:
@@ -163,7 +163,7 @@ class MarkerSender:
                     record.producer_id,
                     record.producer_epoch,
                     completion.is_commit,
-                    completion.home.epoch,
+                    completion.partition.epoch,
                     tuple(by_partition),
                 )
             ],
@@ -205,8 +205,8 @@ class MarkerSender:
             self._pause(marker)
 
     def _fenced(self, marker: WaitingMarker, error: Error) -> None:
-        home = marker.completion.home
-        home.epoch = max(home.epoch, self._leader_epoch(home.number))
+        partition = marker.completion.partition
+        partition.epoch = max(partition.epoch, self._leader_epoch(partition.number))
         marker.refusals += 1
         if marker.refusals == 1:
             logger.warning(
@@ -214,7 +214,7 @@ class MarkerSender:
                 marker.at,
                 marker.transactional_id,
                 error.name,
-                home.epoch,
+                partition.epoch,
             )
             self._pause(marker)
             return
@@ -250,4 +250,4 @@ class MarkerSender:
     def _complete(self, completion: Completion) -> None:
         completion.is_over = True
         self._completions.pop(completion, None)
-        self._on_marked(completion.home, completion.transaction)
+        self._on_marked(completion.partition, completion.transaction)

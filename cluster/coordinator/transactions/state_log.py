@@ -34,7 +34,7 @@ class StateLog:
 
     def append(
         self,
-        home: "HostedPartition",
+        partition: "HostedPartition",
         values: Mapping[str, bytes | None],
         timeout_ms: int,
         on_done: OnWritten,
@@ -44,16 +44,16 @@ class StateLog:
         ``on_done`` gets Kafka's error of the append, from within this call or from the loop later. With NONE the
         partition's `stored` has the values.
         """
-        at = TopicPartition(TRANSACTION_STATE, home.number)
+        at = TopicPartition(TRANSACTION_STATE, partition.number)
         now = self._clock.wall_ms()
         records = [state_record(transactional_id, value, now) for transactional_id, value in values.items()]
-        stored = home.stored
+        stored = partition.stored
 
         def done(results: "dict[TopicPartition, ProduceResult]") -> None:
             result = results[at]
             if result.error is Error.NONE:
                 first = result.base_offset
-                stored.wrote(first, Offset(first + len(records)), home.epoch, dict(values))
+                stored.wrote(first, Offset(first + len(records)), partition.epoch, dict(values))
             elif result.base_offset != NO_OFFSET:
                 # It is in the log, and may stay there although it was not acknowledged.
                 stored.is_exact = False

@@ -99,19 +99,19 @@ class TransactionCoordinator:
             return
         new_id: ProducerId | None = None
         while True:
-            home = self.hosted.home_of(transactional_id)
-            if isinstance(home, Error):
-                on_done(InitAnswer(home))
+            partition = self.hosted.partition_of(transactional_id)
+            if isinstance(partition, Error):
+                on_done(InitAnswer(partition))
                 return
-            transaction = home.find(transactional_id)
+            transaction = partition.find(transactional_id)
             if transaction is None and new_id is not None:
-                transaction = home.make(transactional_id, new_id, self._clock.wall_ms())
+                transaction = partition.make(transactional_id, new_id, self._clock.wall_ms())
             if transaction is not None:
                 decision = transaction_requests.initialise(
                     transaction, expected, timeout_ms, self._clock.wall_ms(), new_id
                 )
                 if not isinstance(decision, NeedsProducerId):
-                    self._initialise(home, transaction, decision, on_done)
+                    self._initialise(partition, transaction, decision, on_done)
                     return
             # While we wait for an id anything may happen: all is looked at again.
             taken = await self._take_producer_id()
@@ -122,7 +122,7 @@ class TransactionCoordinator:
 
     def _initialise(
         self,
-        home: HostedPartition,
+        partition: HostedPartition,
         transaction: Transaction,
         decision: Answer | Pending,
         on_done: OnInitialised,
@@ -141,7 +141,7 @@ class TransactionCoordinator:
             else:
                 on_done(InitAnswer(Error.NONE, Producer(record.producer_id, record.producer_epoch)))
 
-        self._write(home, transaction, decision, written)
+        self._write(partition, transaction, decision, written)
 
     def add_partitions(
         self,
@@ -155,10 +155,10 @@ class TransactionCoordinator:
         if isinstance(found, Error):
             on_done(found)
             return
-        home, transaction = found
+        partition, transaction = found
         now = self._clock.wall_ms()
         decision = transaction_requests.add_partitions(transaction, producer, partitions, now)
-        self._decide(home, transaction, decision, on_done)
+        self._decide(partition, transaction, decision, on_done)
 
     def end(self, transactional_id: str, producer: Producer, *, commit: bool, on_done: OnAnswered) -> None:
         """Handle EndTxn: ``on_done`` is called once, when the decision is safe; the markers follow."""
@@ -166,10 +166,10 @@ class TransactionCoordinator:
         if isinstance(found, Error):
             on_done(found)
             return
-        home, transaction = found
+        partition, transaction = found
         now = self._clock.wall_ms()
         decision = transaction_requests.end(transaction, producer, commit=commit, now=now)
-        self._decide(home, transaction, decision, on_done)
+        self._decide(partition, transaction, decision, on_done)
 
     def verify(self, question: Question) -> Mapping[TopicPartition, Error]:
         """Answer a leader that is about to append (KIP-890)."""
@@ -182,22 +182,22 @@ class TransactionCoordinator:
 
     def describe(self, transactional_id: str) -> Transaction | Error:
         """Return an id's state, for DescribeTransactions."""
-        home = self.hosted.home_of(transactional_id)
-        if isinstance(home, Error):
-            return home
-        transaction = home.find(transactional_id)
+        partition = self.hosted.partition_of(transactional_id)
+        if isinstance(partition, Error):
+            return partition
+        transaction = partition.find(transactional_id)
         return Error.TRANSACTIONAL_ID_NOT_FOUND if transaction is None else transaction
 
     def _find(self, transactional_id: str) -> tuple[HostedPartition, Transaction] | Error:
-        home = self.hosted.home_of(transactional_id)
-        if isinstance(home, Error):
-            return home
-        transaction = home.find(transactional_id)
-        return Error.INVALID_PRODUCER_ID_MAPPING if transaction is None else (home, transaction)
+        partition = self.hosted.partition_of(transactional_id)
+        if isinstance(partition, Error):
+            return partition
+        transaction = partition.find(transactional_id)
+        return Error.INVALID_PRODUCER_ID_MAPPING if transaction is None else (partition, transaction)
 
     def _decide(
         self,
-        home: HostedPartition,
+        partition: HostedPartition,
         transaction: Transaction,
         decision: Answer | Pending,
         on_done: OnAnswered,
@@ -205,18 +205,18 @@ class TransactionCoordinator:
         if isinstance(decision, Answer):
             on_done(decision.error)
         else:
-            self._write(home, transaction, decision, on_done)
+            self._write(partition, transaction, decision, on_done)
 
     # Writing
 
     def _write(
-        self, home: HostedPartition, transaction: Transaction, pending: Pending, on_done: OnAnswered
+        self, partition: HostedPartition, transaction: Transaction, pending: Pending, on_done: OnAnswered
     ) -> None:
         """Write a transition, and carry it out when it is replicated; ``on_done`` gets what a client is told."""
         transaction.begin(pending)
 
         def written(error: Error) -> None:
-            if not self.hosted.is_current(home):
+            if not self.hosted.is_current(partition):
                 # Whatever the log says of it now, the next coordinator goes by it.
                 on_done(Error.NOT_COORDINATOR)
                 return
@@ -228,35 +228,35 @@ class TransactionCoordinator:
                     "%s stays in %s: the log of partition %d says %s",
                     transaction.transactional_id,
                     transaction.state.kafka_name,
-                    home.number,
+                    partition.number,
                     error.name,
                 )
             on_done(coordinator_error(error))
             if error is Error.NONE and pending.record.state.is_prepared:
-                self.markers.send(home, transaction)
+                self.markers.send(partition, transaction)
 
         values = {transaction.transactional_id: state_value(pending.record)}
-        self._log.append(home, values, max(pending.record.timeout_ms, 1), written)
+        self._log.append(partition, values, max(pending.record.timeout_ms, 1), written)
 
-    def marked(self, home: HostedPartition, transaction: Transaction) -> None:
+    def marked(self, partition: HostedPartition, transaction: Transaction) -> None:
         """Complete a transaction of which every partition has its marker; tried until it is written."""
-        if not self.hosted.is_current(home) or not transaction.state.is_prepared or transaction.pending:
+        if not self.hosted.is_current(partition) or not transaction.state.is_prepared or transaction.pending:
             return
 
         def written(error: Error) -> None:
             if error in (Error.NONE, Error.NOT_COORDINATOR):
                 return
-            self._timer.add(CallTimer(lambda: self.marked(home, transaction)), COMPLETE_RETRY_MS)
+            self._timer.add(CallTimer(lambda: self.marked(partition, transaction)), COMPLETE_RETRY_MS)
 
         self._write(
-            home, transaction, transaction_requests.complete(transaction, self._clock.wall_ms()), written
+            partition, transaction, transaction_requests.complete(transaction, self._clock.wall_ms()), written
         )
 
     # By the clock
 
-    def abort_timed_out(self, home: HostedPartition, transactions: Sequence[Transaction]) -> int:
+    def abort_timed_out(self, partition: HostedPartition, transactions: Sequence[Transaction]) -> int:
         """Fence and abort those transactions that have been open for too long; gives how many."""
-        if home.is_loading or not self.hosted.is_current(home):
+        if partition.is_loading or not self.hosted.is_current(partition):
             return 0
         count = 0
         now = self._clock.wall_ms()
@@ -264,18 +264,18 @@ class TransactionCoordinator:
             if transaction_requests.is_timed_out(transaction, now):
                 count += 1
                 logger.info("the transaction of %s has timed out", transaction.transactional_id)
-                self._write(home, transaction, transaction_requests.fence(transaction, now), _ignore)
+                self._write(partition, transaction, transaction_requests.fence(transaction, now), _ignore)
         return count
 
-    def expire(self, home: HostedPartition, ids: Sequence[str]) -> int:
+    def expire(self, partition: HostedPartition, ids: Sequence[str]) -> int:
         """Forget those ids that have been out of use for long, in batches that fit; gives how many."""
-        if home.is_loading or not self.hosted.is_current(home):
+        if partition.is_loading or not self.hosted.is_current(partition):
             return 0
         now = self._clock.wall_ms()
         count = size = 0
         expired: list[tuple[Transaction, Pending]] = []
         for transactional_id in ids:
-            transaction = home.find(transactional_id)
+            transaction = partition.find(transactional_id)
             if transaction is None:
                 continue
             pending = transaction_requests.expire(transaction, now, self.settings.id_expiration_ms)
@@ -283,37 +283,39 @@ class TransactionCoordinator:
                 continue
             length = len(transactional_id.encode()) + _TOMBSTONE_OVERHEAD_MAX
             if expired and size + length > _TOMBSTONES_MAX:
-                self._write_tombstones(home, expired)
+                self._write_tombstones(partition, expired)
                 expired, size = [], 0
             transaction.begin(pending)
             expired.append((transaction, pending))
             size += length
             count += 1
         if expired:
-            self._write_tombstones(home, expired)
+            self._write_tombstones(partition, expired)
         return count
 
-    def _write_tombstones(self, home: HostedPartition, expired: list[tuple[Transaction, Pending]]) -> None:
+    def _write_tombstones(
+        self, partition: HostedPartition, expired: list[tuple[Transaction, Pending]]
+    ) -> None:
         def written(error: Error) -> None:
-            if not self.hosted.is_current(home):
+            if not self.hosted.is_current(partition):
                 return
             for transaction, pending in expired:
                 if error is Error.NONE:
                     transaction.succeed(pending)
-                    home.forget(transaction)
+                    partition.forget(transaction)
                 else:
                     transaction.fail(pending)
 
         tombstones = dict.fromkeys((each.transactional_id for each, _ in expired), None)
-        self._log.append(home, tombstones, self.settings.request_timeout_ms, written)
+        self._log.append(partition, tombstones, self.settings.request_timeout_ms, written)
 
     # What is loaded, and what is to be known
 
-    def loaded(self, home: HostedPartition) -> None:
+    def loaded(self, partition: HostedPartition) -> None:
         """Go on with the transactions of a partition that has just been loaded."""
-        for transaction in tuple(home.transactions.values()):
+        for transaction in tuple(partition.transactions.values()):
             if transaction.state.is_prepared:
-                self.markers.send(home, transaction)
+                self.markers.send(partition, transaction)
 
     def oldest_prepare(self, now: WallMs) -> float:
         """Return for how many seconds the longest wait for markers lasts; 0 where none is waited for."""

@@ -96,97 +96,97 @@ class TransactionLoader:
                 self._unload(partition.partition, None)
 
     def _lead(self, number: int, epoch: LeaderEpoch) -> None:
-        home = self._hosted.begin_loading(number, epoch)
-        if home is None:
+        partition = self._hosted.begin_loading(number, epoch)
+        if partition is None:
             return
         followed = self._followed.pop(number, None)
         if followed is not None:
-            home.stored = followed
-        self._nursery.start_soon(self._load, home, name=f"load of {TRANSACTION_STATE}-{number}")
+            partition.stored = followed
+        self._nursery.start_soon(self._load, partition, name=f"load of {TRANSACTION_STATE}-{number}")
 
     def _unload(self, number: int, epoch: LeaderEpoch | None) -> None:
-        home = self._hosted.unload(number, epoch)
-        if home is not None:
-            self._coordinator.markers.unload(home)
-            home.transactions = {}
+        partition = self._hosted.unload(number, epoch)
+        if partition is not None:
+            self._coordinator.markers.unload(partition)
+            partition.transactions = {}
             logger.info("unloaded the transactions of %s-%d", TRANSACTION_STATE, number)
         if epoch is None:
             self._followed.pop(number, None)
-        elif home is not None:
-            self._followed[number] = home.stored
+        elif partition is not None:
+            self._followed[number] = partition.stored
         elif self._hosted.get(number) is None:
             self._followed.setdefault(number, None)
 
     # Leading
 
-    async def _load(self, home: HostedPartition) -> None:
-        while self._hosted.is_current(home):
+    async def _load(self, partition: HostedPartition) -> None:
+        while self._hosted.is_current(partition):
             try:
-                await self._load_once(home)
+                await self._load_once(partition)
                 return
             except ApiError:
                 return  # the leadership has gone on; whoever has it loads
             except (LogError, OSError, RemoteProtocolError) as failure:
                 logger.error(
-                    "cannot load the transactions of %s-%d: %s", TRANSACTION_STATE, home.number, failure
+                    "cannot load the transactions of %s-%d: %s", TRANSACTION_STATE, partition.number, failure
                 )
-                home.stored = StoredTransactions(Offset(0), is_exact=False)
+                partition.stored = StoredTransactions(Offset(0), is_exact=False)
                 await trio.sleep(_RETRY_S)
 
-    async def _load_once(self, home: HostedPartition) -> None:
+    async def _load_once(self, partition: HostedPartition) -> None:
         async with self._loads:
             began = self._clock.monotonic()
-            await self._read_to_end(home)
-            await self._wait_replicated(home)
-            if await self._host(home):
+            await self._read_to_end(partition)
+            await self._wait_replicated(partition)
+            if await self._host(partition):
                 took = self._clock.monotonic() - began
                 self.longest_load_s = max(self.longest_load_s, took)
                 logger.info(
                     "loaded %d transactional ids of %s-%d in %.2f s",
-                    len(home.stored.values),
+                    len(partition.stored.values),
                     TRANSACTION_STATE,
-                    home.number,
+                    partition.number,
                     took,
                 )
-                self._coordinator.loaded(home)
+                self._coordinator.loaded(partition)
 
-    async def _read_to_end(self, home: HostedPartition) -> None:
-        at = TopicPartition(TRANSACTION_STATE, home.number)
+    async def _read_to_end(self, partition: HostedPartition) -> None:
+        at = TopicPartition(TRANSACTION_STATE, partition.number)
         log = self._replicas.leader_log(at)
-        if home.stored.knows_nothing or not home.stored.is_good_for(log):
-            home.stored = await self._snapshots.begin(log)
-        stored = home.stored
-        while self._hosted.is_current(home):
+        if partition.stored.knows_nothing or not partition.stored.is_good_for(log):
+            partition.stored = await self._snapshots.begin(log)
+        stored = partition.stored
+        while self._hosted.is_current(partition):
             log = self._replicas.leader_log(at)
             if stored.next_offset >= log.log_end_offset:
                 return
             end = log.log_end_offset
-            if not await self._take_in(stored, log, end, lambda: self._hosted.is_current(home), 0.0):
+            if not await self._take_in(stored, log, end, lambda: self._hosted.is_current(partition), 0.0):
                 raise LogError(f"nothing can be read at offset {stored.next_offset}")
 
-    async def _wait_replicated(self, home: HostedPartition) -> None:
+    async def _wait_replicated(self, partition: HostedPartition) -> None:
         """Wait until every in-sync replica has what was read."""
-        at = TopicPartition(TRANSACTION_STATE, home.number)
-        while self._hosted.is_current(home):
-            partition = self._replicas.partition_or_error(at)
+        at = TopicPartition(TRANSACTION_STATE, partition.number)
+        while self._hosted.is_current(partition):
+            replica = self._replicas.partition_or_error(at)
             log = self._replicas.leader_log(at)
-            if log.high_watermark >= home.stored.next_offset:
+            if log.high_watermark >= partition.stored.next_offset:
                 return
             wait = _Replication()
-            partition.waiters.await_high_watermark(home.stored.next_offset, wait)
+            replica.waiters.await_high_watermark(partition.stored.next_offset, wait)
             await wait.over.wait()
 
-    async def _host(self, home: HostedPartition) -> bool:
+    async def _host(self, partition: HostedPartition) -> bool:
         """Take in what is open, and serve; False if the partition was unloaded meanwhile."""
-        for count, (transactional_id, value) in enumerate(tuple(home.stored.values.items()), 1):
+        for count, (transactional_id, value) in enumerate(tuple(partition.stored.values.items()), 1):
             state = peek_state(value)
             if state is TransactionState.ONGOING or state.is_prepared:
-                home.find(transactional_id)
+                partition.find(transactional_id)
             if count % _SLICE == 0:
                 await trio.lowlevel.checkpoint()
-        if not self._hosted.is_current(home):
+        if not self._hosted.is_current(partition):
             return False
-        home.is_loading = False
+        partition.is_loading = False
         return True
 
     # Following
@@ -235,7 +235,7 @@ class TransactionLoader:
         await self._snapshots.write_due(self._candidates(), least, rest_s)
 
     def _candidates(self) -> Iterator[Candidate[StoredTransactions]]:
-        led = [(home.number, home.stored) for home in self._hosted.owned()]
+        led = [(partition.number, partition.stored) for partition in self._hosted.owned()]
         followed = [(number, stored) for number, stored in self._followed.items() if stored is not None]
         for number, stored in (*led, *followed):
             partition = self._replicas.hosted.get(TopicPartition(TRANSACTION_STATE, number))
@@ -243,8 +243,8 @@ class TransactionLoader:
                 yield Candidate(partition.log, stored, partial(self._has, number, stored))
 
     def _has(self, number: int, stored: StoredTransactions) -> bool:
-        home = self._hosted.get(number)
-        return (self._followed.get(number) if home is None else home.stored) is stored
+        partition = self._hosted.get(number)
+        return (self._followed.get(number) if partition is None else partition.stored) is stored
 
     # Reading
 

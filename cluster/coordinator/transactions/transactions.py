@@ -157,29 +157,29 @@ class Transactions:
     async def _abort_timed_out(self) -> None:
         while True:
             await trio.sleep(self.coordinator.settings.timeout_check_ms / 1000)
-            for home in self.coordinator.hosted.owned():
-                transactions = tuple(home.transactions.values())
+            for partition in self.coordinator.hosted.owned():
+                transactions = tuple(partition.transactions.values())
                 for start in range(0, len(transactions), _LOOKED_AT):
-                    self.coordinator.abort_timed_out(home, transactions[start : start + _LOOKED_AT])
+                    self.coordinator.abort_timed_out(partition, transactions[start : start + _LOOKED_AT])
                     await trio.lowlevel.checkpoint()
 
     async def _expire(self) -> None:
         while True:
             await trio.sleep(self.coordinator.settings.expiration_check_ms / 1000)
-            for home in self.coordinator.hosted.owned():
-                ids = tuple(home.ids())
+            for partition in self.coordinator.hosted.owned():
+                ids = tuple(partition.ids())
                 for start in range(0, len(ids), _LOOKED_AT):
-                    old = [each for each in ids[start : start + _LOOKED_AT] if self._is_old(home, each)]
-                    self.coordinator.expire(home, old)
+                    old = [each for each in ids[start : start + _LOOKED_AT] if self._is_old(partition, each)]
+                    self.coordinator.expire(partition, old)
                     await trio.lowlevel.checkpoint()
 
-    def _is_old(self, home: HostedPartition, transactional_id: str) -> bool:
+    def _is_old(self, partition: HostedPartition, transactional_id: str) -> bool:
         """Whether an id may have expired, without taking it in."""
-        known = home.transactions.get(transactional_id)
+        known = partition.transactions.get(transactional_id)
         if known is not None:
             since = known.record.updated_at
         else:
-            value = home.stored.values.get(transactional_id)
+            value = partition.stored.values.get(transactional_id)
             if value is None:
                 return False
             since = updated_at(value)
@@ -190,8 +190,8 @@ class Transactions:
     def count_by_state(self) -> Counter[str]:
         """Count the ids that something has happened to here, by the names of their states."""
         counts: Counter[str] = Counter()
-        for home in self.coordinator.hosted.owned():
-            counts.update(each.state.kafka_name for each in tuple(home.transactions.values()))
+        for partition in self.coordinator.hosted.owned():
+            counts.update(each.state.kafka_name for each in tuple(partition.transactions.values()))
         return counts
 
     def oldest_prepare_s(self) -> float:

@@ -14,16 +14,16 @@ class Completion:
     """A transaction whose markers are being sent, for one leadership of its coordinator.
 
     Attributes:
-        home: The partition that it belongs to.
+        partition: The partition that it belongs to.
         transaction: What is to be completed.
         is_commit: How it ends.
         is_over: Whether all have been acknowledged, or the partition is not ours any more.
     """
 
-    __slots__ = ("home", "is_commit", "is_over", "transaction")
+    __slots__ = ("is_commit", "is_over", "partition", "transaction")
 
-    def __init__(self, home: "HostedPartition", transaction: "Transaction") -> None:
-        self.home = home
+    def __init__(self, partition: "HostedPartition", transaction: "Transaction") -> None:
+        self.partition = partition
         self.transaction = transaction
         self.is_commit = transaction.state is TransactionState.PREPARE_COMMIT
         self.is_over = False

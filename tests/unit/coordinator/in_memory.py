@@ -52,12 +52,12 @@ class HeldLog:
         self._waiting: list[Callable[[Error], None]] = []
         self._next = 0
 
-    def append(self, home: HostedPartition, records, on_done, writer=None, token=None) -> None:
+    def append(self, partition: HostedPartition, records, on_done, writer=None, token=None) -> None:
         self.written.append(records)
         self.writers.append(writer)
         self._append(len(records), on_done)
 
-    def append_marker(self, home: HostedPartition, marker: bytearray, on_done) -> None:
+    def append_marker(self, partition: HostedPartition, marker: bytearray, on_done) -> None:
         self._append(1, on_done)
 
     def _append(self, count: int, on_done) -> None:
@@ -103,10 +103,10 @@ class Shell:
         return str(self.ids)
 
     def lead(self) -> HostedPartition:
-        home = self.hosted.begin_loading(0, LeaderEpoch(5))
-        assert home is not None
-        home.is_loading = False
-        return home
+        partition = self.hosted.begin_loading(0, LeaderEpoch(5))
+        assert partition is not None
+        partition.is_loading = False
+        return partition
 
     def group(self, group_id: str = "g") -> HostedGroup:
         found = self.hosted.find(group_id)

@@ -30,15 +30,15 @@ class HeldLog:
         self._waiting: list[Callable[[Error], None]] = []
         self._next = 0
 
-    def append(self, home: HostedPartition, values, timeout_ms, on_done) -> None:
+    def append(self, partition: HostedPartition, values, timeout_ms, on_done) -> None:
         first = self._next
         self._next += len(values)
         self.written.append(dict(values))
 
         def done(error: Error) -> None:
             if error is Error.NONE:
-                home.stored.wrote(
-                    Offset(first), Offset(first + len(values)), LeaderEpoch(home.epoch), dict(values)
+                partition.stored.wrote(
+                    Offset(first), Offset(first + len(values)), LeaderEpoch(partition.epoch), dict(values)
                 )
             on_done(error)
 
@@ -58,11 +58,11 @@ class SeenMarkers:
     def __init__(self) -> None:
         self.sent: list[tuple[HostedPartition, object]] = []
 
-    def send(self, home: HostedPartition, transaction) -> None:
-        self.sent.append((home, transaction))
+    def send(self, partition: HostedPartition, transaction) -> None:
+        self.sent.append((partition, transaction))
 
-    def unload(self, home: HostedPartition) -> None:
-        self.sent = [each for each in self.sent if each[0] is not home]
+    def unload(self, partition: HostedPartition) -> None:
+        self.sent = [each for each in self.sent if each[0] is not partition]
 
 
 class Shell:
@@ -88,10 +88,10 @@ class Shell:
         return ProducerId(self.next_id)
 
     def lead(self, epoch: int = 5) -> HostedPartition:
-        home = self.hosted.begin_loading(0, LeaderEpoch(epoch))
-        assert home is not None
-        home.is_loading = False
-        return home
+        partition = self.hosted.begin_loading(0, LeaderEpoch(epoch))
+        assert partition is not None
+        partition.is_loading = False
+        return partition
 
     async def init(self, transactional_id: str = "t", expected: Producer | None = None, timeout_ms=60_000):
         """Ask for a producer; gives the list that the answer will come into."""
@@ -116,9 +116,9 @@ class Shell:
 
     def mark(self) -> None:
         """Have every partition acknowledge the markers that were sent."""
-        for home, transaction in self.markers.sent:
+        for partition, transaction in self.markers.sent:
             transaction.unmarked.clear()
-            self.coordinator.marked(home, transaction)
+            self.coordinator.marked(partition, transaction)
         self.markers.sent.clear()
 
     def state(self, transactional_id: str = "t") -> str:

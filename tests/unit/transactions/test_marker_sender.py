@@ -68,7 +68,7 @@ class World:
             lambda broker: PeerChannel(lambda: self.node(broker, ""), lambda node: node),
             self.exists,
             lambda number: self.leader_epoch,
-            lambda home, transaction: self.completed.append(transaction),
+            lambda partition, transaction: self.completed.append(transaction),
             timer,
             nursery,
         )
@@ -147,7 +147,7 @@ class World:
         return error
 
 
-def home(epoch: int = 5) -> HostedPartition:
+def partition(epoch: int = 5) -> HostedPartition:
     return HostedPartition(0, LeaderEpoch(epoch), is_loading=False)
 
 
@@ -172,7 +172,7 @@ def in_world(body: Callable[[World], Awaitable[None]]) -> None:
 def test_every_partition_gets_its_marker_in_one_request_a_broker(commit: bool) -> None:
     async def body(world: World) -> None:
         transaction = decided(*P, commit=commit)
-        world.sender.send(home(), transaction)
+        world.sender.send(partition(), transaction)
         await trio.sleep(0.01)
         assert sorted(world.written) == [
             (leader, 7, at, commit, 5) for leader, at in zip((HERE, NEAR, NEAR, FAR), P, strict=True)
@@ -187,7 +187,7 @@ def test_every_partition_gets_its_marker_in_one_request_a_broker(commit: bool) -
 def test_markers_of_many_transactions_share_requests() -> None:
     async def body(world: World) -> None:
         for number in range(50):
-            world.sender.send(home(), decided(P[1], producer_id=number))
+            world.sender.send(partition(), decided(P[1], producer_id=number))
         await trio.sleep(0.01)
         assert world.requests == [NEAR]
         assert len(world.completed) == 50
@@ -197,8 +197,8 @@ def test_markers_of_many_transactions_share_requests() -> None:
 
 def test_one_request_never_has_two_fates_of_a_producer() -> None:
     async def body(world: World) -> None:
-        world.sender.send(home(), decided(P[1]))
-        world.sender.send(home(), decided(P[2], commit=False))
+        world.sender.send(partition(), decided(P[1]))
+        world.sender.send(partition(), decided(P[2], commit=False))
         await trio.sleep(0.01)
         assert world.requests == [NEAR, NEAR]
         assert len(world.completed) == 2
@@ -223,7 +223,7 @@ def test_what_fails_is_sent_again_to_the_leader_of_then(error) -> None:
     async def body(world: World) -> None:
         world.errors[P[1]] = [error]
         transaction = decided(P[1], P[3])
-        world.sender.send(home(), transaction)
+        world.sender.send(partition(), transaction)
         await trio.sleep(0.01)
         assert transaction.unmarked == {P[1]}
         world.leaders[P[1]] = FAR
@@ -237,7 +237,7 @@ def test_what_fails_is_sent_again_to_the_leader_of_then(error) -> None:
 def test_pauses_grow_to_a_second_and_no_further() -> None:
     async def body(world: World) -> None:
         world.errors[P[0]] = [Error.NOT_ENOUGH_REPLICAS] * 1000
-        world.sender.send(home(), decided(P[0]))
+        world.sender.send(partition(), decided(P[0]))
         await trio.sleep(60)
         assert 60 < len(world.written) < 70
         assert not world.completed
@@ -249,9 +249,9 @@ def test_a_leader_that_is_dead_or_unknown_is_waited_for() -> None:
     async def body(world: World) -> None:
         world.dead.add(FAR)
         del world.leaders[P[2]]
-        world.sender.send(home(), decided(P[2], P[3]))
+        world.sender.send(partition(), decided(P[2], P[3]))
         other = decided(P[1], producer_id=8)
-        world.sender.send(home(), other)
+        world.sender.send(partition(), other)
         await trio.sleep(5)
         assert world.completed == [other]
         assert world.sender.waiting_by_broker()[-1] == 2
@@ -268,7 +268,7 @@ def test_only_a_partition_that_zookeeper_does_not_know_is_left_out() -> None:
     async def body(world: World) -> None:
         del world.leaders[P[3]]
         transaction = decided(P[1], P[3])
-        world.sender.send(home(), transaction)
+        world.sender.send(partition(), transaction)
         await trio.sleep(10)
         assert transaction.unmarked == {P[3]}
         world.deleted.add(P[3])
@@ -283,13 +283,13 @@ def test_a_fenced_marker_comes_once_more_with_the_present_epoch(error: Error) ->
     async def body(world: World) -> None:
         world.leader_epoch = LeaderEpoch(9)
         world.errors[P[1]] = [error]
-        world.sender.send(home(), decided(P[1]))
+        world.sender.send(partition(), decided(P[1]))
         await trio.sleep(0.1)
         assert [written[-1] for written in world.written] == [5, 9]
         assert len(world.completed) == 1
         assert world.sender.abandoned == 0
         world.errors[P[1]] = [error] * 2
-        world.sender.send(home(), decided(P[1], P[3]))
+        world.sender.send(partition(), decided(P[1], P[3]))
         await trio.sleep(0.1)
         # That partition has gone on without us; the others must not wait for it for ever.
         assert len(world.completed) == 2
@@ -302,7 +302,7 @@ def test_markers_of_an_unloaded_partition_are_dropped_and_those_of_its_next_life
     async def body(world: World) -> None:
         world.dead.add(FAR)
         world.gates[NEAR] = trio.Event()
-        first, second = home(), home(7)
+        first, second = partition(), partition(7)
         old, new = decided(P[1], P[3]), decided(P[1], P[3])
         world.sender.send(first, old)
         await trio.sleep(0.01)
@@ -320,11 +320,11 @@ def test_markers_of_an_unloaded_partition_are_dropped_and_those_of_its_next_life
 def test_a_slow_request_does_not_hold_up_what_comes_after_it() -> None:
     async def body(world: World) -> None:
         gate = world.gates[NEAR] = trio.Event()
-        world.sender.send(home(), decided(P[1]))
+        world.sender.send(partition(), decided(P[1]))
         await trio.sleep(0.01)
         del world.gates[NEAR]
         later = decided(P[2], producer_id=8)
-        world.sender.send(home(), later)
+        world.sender.send(partition(), later)
         await trio.sleep(0.2)
         assert world.completed == [later]
         gate.set()
@@ -336,7 +336,7 @@ def test_a_slow_request_does_not_hold_up_what_comes_after_it() -> None:
 
 def test_a_transaction_without_partitions_is_complete() -> None:
     async def body(world: World) -> None:
-        world.sender.send(home(), decided())
+        world.sender.send(partition(), decided())
         assert len(world.completed) == 1
 
     in_world(body)

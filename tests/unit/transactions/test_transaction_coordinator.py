@@ -112,8 +112,8 @@ def test_what_was_written_under_a_lost_leadership_is_nobodys_answer(step: str, a
             case _:
                 shell.mark()
                 answers = [Error.NOT_COORDINATOR]
-        home = shell.hosted.unload(0, LeaderEpoch(6))
-        shell.markers.unload(home)
+        partition = shell.hosted.unload(0, LeaderEpoch(6))
+        shell.markers.unload(partition)
         if again:
             shell.lead(7)
         shell.log.complete()
@@ -226,14 +226,14 @@ def test_a_transaction_is_completed_once() -> None:
         producer = await shell.producer()
         shell.add(producer)
         shell.end(producer)
-        ((home, transaction),) = shell.markers.sent
+        ((partition, transaction),) = shell.markers.sent
         shell.log.holds = True
         written = len(shell.log.written)
         for _ in range(2):
-            shell.coordinator.marked(home, transaction)
+            shell.coordinator.marked(partition, transaction)
         assert len(shell.log.written) == written + 1
         shell.log.complete()
-        shell.coordinator.marked(home, transaction)
+        shell.coordinator.marked(partition, transaction)
         assert len(shell.log.written) == written + 1
 
     run_shell(body)
@@ -243,11 +243,11 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted() -> None:
     async def body(shell: Shell) -> None:
         producer = await shell.producer()
         shell.add(producer)
-        home = shell.hosted.get(0)
+        partition = shell.hosted.get(0)
         await trio.sleep(60)
-        assert shell.coordinator.abort_timed_out(home, tuple(home.transactions.values())) == 0
+        assert shell.coordinator.abort_timed_out(partition, tuple(partition.transactions.values())) == 0
         await trio.sleep(0.1)
-        assert shell.coordinator.abort_timed_out(home, tuple(home.transactions.values())) == 1
+        assert shell.coordinator.abort_timed_out(partition, tuple(partition.transactions.values())) == 1
         assert shell.state() == "PrepareAbort"
         assert shell.coordinator.oldest_prepare(shell.clock.wall_ms()) == 0
         await trio.sleep(3)
@@ -261,16 +261,16 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted() -> None:
 def test_ids_out_of_use_are_forgotten_when_their_tombstones_are_replicated() -> None:
     async def body(shell: Shell) -> None:
         await shell.producer()
-        home = shell.hosted.get(0)
+        partition = shell.hosted.get(0)
         await trio.sleep(10)
         shell.log.holds = True
-        assert shell.coordinator.expire(home, ["t", "unknown"]) == 1
+        assert shell.coordinator.expire(partition, ["t", "unknown"]) == 1
         assert shell.log.written[-1] == {"t": None}
         # The producer that comes just now is to ask again.
         assert (await shell.init())[0].error is Error.CONCURRENT_TRANSACTIONS
         shell.log.complete(Error.NOT_ENOUGH_REPLICAS)
         assert shell.state() == "Empty"
-        assert shell.coordinator.expire(home, ["t"]) == 1
+        assert shell.coordinator.expire(partition, ["t"]) == 1
         shell.log.complete()
         assert shell.state() == "TRANSACTIONAL_ID_NOT_FOUND"
         shell.log.holds = False

@@ -118,11 +118,11 @@ async def history(broker: Broker) -> None:
 @pytest.fixture(autouse=True)
 def _mark_one(monkeypatch):
     def mark_one(self: Shell, name: str) -> None:
-        for home, transaction in tuple(self.markers.sent):
+        for partition, transaction in tuple(self.markers.sent):
             if transaction.transactional_id == name:
                 transaction.unmarked.clear()
-                self.coordinator.marked(home, transaction)
-                self.markers.sent.remove((home, transaction))
+                self.coordinator.marked(partition, transaction)
+                self.markers.sent.remove((partition, transaction))
 
     monkeypatch.setattr(Shell, "mark_one", mark_one, raising=False)
 
@@ -145,11 +145,11 @@ def test_a_restarted_coordinator_knows_every_id_and_goes_on_with_decided_ones(on
         again.replicate()
         await trio.testing.wait_all_tasks_blocked()
         assert {name: again.shell.state(name) for name in STATES} == STATES
-        ((home, transaction),) = again.shell.markers.sent
-        assert (home.epoch, transaction.transactional_id) == (1, "committing")
+        ((partition, transaction),) = again.shell.markers.sent
+        assert (partition.epoch, transaction.transactional_id) == (1, "committing")
         assert transaction.unmarked == {P1}
         # Ids that are out of use cost no more than their bytes.
-        assert set(home.transactions) >= {"ongoing", "committing"}
+        assert set(partition.transactions) >= {"ongoing", "committing"}
 
     on_a_log(body)
 
@@ -239,12 +239,12 @@ def test_a_new_epoch_of_the_same_leader_reloads_nothing(on_a_log) -> None:
     async def body(broker: Broker, nursery: trio.Nursery) -> None:
         await broker.lead(0)
         await history(broker)
-        home = broker.shell.hosted.get(0)
+        partition = broker.shell.hosted.get(0)
         sent = list(broker.shell.markers.sent)
         for epoch in (1, 2, 3):
             await broker.lead(epoch)
-        assert broker.shell.hosted.get(0) is home
-        assert home.epoch == 0
+        assert broker.shell.hosted.get(0) is partition
+        assert partition.epoch == 0
         assert broker.shell.markers.sent == sent
 
     on_a_log(body)
@@ -295,8 +295,8 @@ def test_a_restarted_coordinator_reads_only_what_came_after_the_snapshot(
         assert sum(taken_in) == after
         found = {name: again.shell.state(name) for name in STATES}
         assert found == STATES | {"empty": "TRANSACTIONAL_ID_NOT_FOUND"}
-        ((home, transaction),) = again.shell.markers.sent
-        assert (home.epoch, transaction.transactional_id) == (2, "committing")
+        ((partition, transaction),) = again.shell.markers.sent
+        assert (partition.epoch, transaction.transactional_id) == (2, "committing")
 
     on_a_log(body)
 
