@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 TOP: Final = "ottla"
-MOVED: Final = ("wire", "timing", "security", "storage", "cluster", "pipeline", "simulation")
+MOVED: Final = ("wire", "timing", "host", "security", "storage", "cluster", "pipeline", "simulation")
 """The packages that stand at the root of the repository, and below `ottla` in the distribution."""
 METADATA: Final = ("pyproject.toml", "README.md")
 

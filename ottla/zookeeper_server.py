@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from host.java_runtime import JavaMissingError, find_java
+from host.user_cache import user_cache
 from ottla.processes import exit_poll, wait_exit
-from pipeline.java_runtime import JavaMissingError, find_java
-from pipeline.user_cache import user_cache
 
 MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 JUTE_MAXBUFFER: Final = 4_194_304

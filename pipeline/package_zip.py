@@ -6,9 +6,9 @@ import zipfile
 from pathlib import Path
 from typing import Final
 
-from pipeline.user_cache import user_cache
+from host.user_cache import user_cache
 
-PACKAGES: Final = ("pipeline", "storage", "timing", "wire")
+PACKAGES: Final = ("host", "pipeline", "storage", "timing", "wire")
 _TOP: Final = Path(__file__).parents[__name__.count(".")]
 """Where our top-level packages stand: the repository, or site-packages with `ottla` in it."""
 _PARENT: Final = Path(__file__).parent.parent

@@ -21,14 +21,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from host.java_runtime import VECTOR_MODULE, JavaMissingError, JavaRuntime, find_java
+from host.user_cache import user_cache
 from pipeline.failure import JobError, one_line
 from pipeline.jars import require_jars
-from pipeline.java_runtime import VECTOR_MODULE, JavaMissingError, JavaRuntime, find_java
 from pipeline.options import about
 from pipeline.package_zip import package_zip
 from pipeline.report import CHANNEL_VARIABLE
 from pipeline.report_reader import ReportReader
-from pipeline.user_cache import user_cache
 from pipeline.versions import Bundle
 
 STOP_TIMEOUT_S: Final = 60.0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.java_runtime import find_java
+from host.java_runtime import find_java
 from pipeline.spark_submit import spark_home
 
 TICK_MS = 200

@@ -7,7 +7,7 @@ from pathlib import Path
 import grimp
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("wire", "timing", "security", "storage", "cluster", "ottla", "pipeline", "simulation")
+PACKAGES = ("wire", "timing", "host", "security", "storage", "cluster", "ottla", "pipeline", "simulation")
 
 
 def circles(imports: Mapping[str, set[str]]) -> Iterator[list[str]]:

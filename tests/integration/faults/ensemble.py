@@ -6,8 +6,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from host.java_runtime import find_java
 from ottla.zookeeper_server import MAIN_CLASS, find_jars, serves_sessions
-from pipeline.java_runtime import find_java
 from tests.integration.faults.network import Network
 from timing.polling import pause_between_looks
 

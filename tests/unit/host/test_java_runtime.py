@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from host.java_runtime import JavaMissingError, feature_release, find_java
+from host.user_cache import user_cache
 from ottla.zookeeper_server import ZooKeeperServer, ZooKeeperStartError
 from pipeline.failure import JobError
-from pipeline.java_runtime import JavaMissingError, feature_release, find_java
 from pipeline.spark_submit import spark_environment
-from pipeline.user_cache import user_cache
 
 SETTINGS = "#!/bin/sh\nprintf '    java.home = {home}\\n    java.version = {version}\\n' >&2\n"
 
