@@ -6,6 +6,7 @@ themselves are decoded on first access, all at once: with numpy where it is inst
 else by a loop.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from itertools import repeat
@@ -129,6 +130,11 @@ class PartitionRecords:
             self._columns = _from_offset(decoded, self.first_offset)
         return self._columns
 
+    def is_log_append_time(self, offset: int) -> bool:
+        """Return whether a record's timestamp was set by the broker (LogAppendTime), not by the producer."""
+        at = bisect_right(self._headers, offset, key=_base_offset) - 1
+        return at >= 0 and self._headers[at].is_log_append_time
+
     def _decode_each(self) -> Columns:
         offsets: list[int] = []
         timestamps: list[int] = []
@@ -178,6 +184,10 @@ class PartitionRecords:
             _cut(data, fields.value_start, fields.value_end, fields.value_size),
             headers,
         )
+
+
+def _base_offset(header: BatchHeader) -> int:
+    return header.base_offset
 
 
 def _cut(data: bytes, starts: Any, ends: Any, sizes: Any) -> list[bytes | None]:

@@ -54,6 +54,7 @@ class GroupSettings:
         start: Starts,
         done: Done = Done.BY_NEXT,
         commit_interval: float | None = 5.0,
+        commits: bool = True,
         session_timeout: float = 45.0,
         heartbeat_interval: float = 3.0,
         rebalance_timeout: float = 60.0,
@@ -67,6 +68,7 @@ class GroupSettings:
         self.start = start
         self.done = done
         self.commit_interval = commit_interval
+        self.commits = commits
         self.session_timeout = session_timeout
         self.heartbeat_interval = heartbeat_interval
         self.rebalance_timeout = rebalance_timeout
@@ -502,6 +504,8 @@ class Group(Generic[K, V]):
         await self._commit(self._owned.values())
 
     async def _commit(self, partitions: Any) -> None:
+        if not self._settings.commits:
+            return
         async with self._committing:
             dirty = [each for each in partitions if each.progress.is_dirty]
             failures = 0

@@ -23,6 +23,7 @@ class GroupOptions(FetchOptions, total=False):
             to a topic later begin at EARLIEST.
         done: EXPLICIT: a batch is done when `Batch.done` or `Record.done` says so; else when the next is asked for.
         commit_interval: How often done offsets are committed (5); None: only at releases and by `Group.commit`.
+        commits: Whether anything is committed (True); False leaves the group's offsets as they are.
         instance_id: Makes the member static (KIP-345): back within the session timeout, it gets its partitions.
         leave: Whether to leave the group at the end; None: yes, unless static.
         assignors: cooperative-sticky (the default), sticky, range, roundrobin; the preferred first. A group moves
@@ -36,6 +37,7 @@ class GroupOptions(FetchOptions, total=False):
     start: Required[Starts]
     done: Done
     commit_interval: float | None
+    commits: bool
     instance_id: str | None
     leave: bool | None
     assignors: Sequence[str]

@@ -269,6 +269,10 @@ class Batch(Generic[K, V]):
         found: Sequence[int] = columns.timestamps[span]
         return found
 
+    def is_log_append_time(self, offset: int) -> bool:
+        """Return whether the timestamp of the record at an offset was set by the broker, not by the producer."""
+        return self._records.is_log_append_time(offset)
+
     def value_views(self) -> list[memoryview | None]:
         """Return the values as views into the fetched bytes: they keep all of the fetch in memory."""
         return [None if value is None else memoryview(value) for value in self.values()]

@@ -2,10 +2,15 @@
 
 An async generator may not hold a nursery, and a nursery wraps every exception in a group; here a lone exception of
 the block's body, or of a task, leaves the block as itself.
+
+The tasks are shielded from a cancellation around the block: what the body's own blocks do at their end, such as
+flushing and committing, still needs them. They are cancelled when the block is left.
 """
 
+import math
 from collections.abc import Iterator
 from types import TracebackType
+from typing import Any
 
 from ottla.client import runtime
 
@@ -16,7 +21,10 @@ class TaskScope:
     async def open(self) -> runtime.Nursery:
         """Begin; return the nursery for the block's tasks."""
         self._manager = runtime.open_nursery()
-        return await self._manager.__aenter__()
+        self._outer = await self._manager.__aenter__()
+        with runtime.cancel_scope(shield=True):  # it takes no time, and half of it could not be undone
+            inner: runtime.Nursery = await self._outer.start(_host)
+        return inner
 
     async def close(
         self,
@@ -27,6 +35,7 @@ class TaskScope:
     ) -> bool:
         """Cancel the tasks that still run and wait for them; arguments and result as of ``__aexit__``."""
         nursery.cancel_scope.cancel()
+        self._outer.cancel_scope.cancel()
         try:
             return bool(await self._manager.__aexit__(kind, error, trace))
         except BaseExceptionGroup as group:
@@ -41,6 +50,13 @@ class TaskScope:
             if error in failures and isinstance(error, BaseExceptionGroup):
                 return False
             raise
+
+
+async def _host(*, task_status: Any = runtime.TASK_STATUS_IGNORED) -> None:
+    with runtime.cancel_scope(shield=True):
+        async with runtime.open_nursery() as nursery:
+            task_status.started(nursery)
+            await runtime.sleep_until(math.inf)
 
 
 def _leaves(group: BaseExceptionGroup[BaseException], whole: BaseException | None) -> Iterator[BaseException]:

@@ -56,6 +56,14 @@ _COMMANDS: Final = {
         "ottla.commands.inspection.cluster",
         "Describe a cluster and its controller, by its public protocol.",
     ),
+    "console-producer": (
+        "ottla.commands.console.console_producer",
+        "Send lines of the standard input as records.",
+    ),
+    "console-consumer": (
+        "ottla.commands.console.console_consumer",
+        "Write records to the standard output.",
+    ),
     "probe": (
         "ottla.commands.diagnosis.probe",
         "Send records through a cluster, time each step, count losses.",
