@@ -129,7 +129,7 @@ def operations(
 
 
 def _rest(seconds: float) -> None:
-    """Wait for what follows a request in the brokers, and tells nobody when it ends."""
+    """Wait for what follows a request in the brokers, whose end no event reports."""
     time.sleep(seconds)  # noqa: TID251
 
 

@@ -95,7 +95,7 @@ def group_progress_listener(
     Args:
         access: The cluster that keeps the groups.
         groups: The group of each query, by the query's name.
-        report: Told once where a commit fails.
+        report: Called once where a commit fails.
     """
     committers = {query: GroupCommitter(access, group, report) for query, group in groups.items()}
     return _listener(committers)

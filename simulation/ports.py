@@ -193,7 +193,7 @@ class SimulatedPort:
 
     @property
     def number(self) -> int:
-        """The number, which tells what port 0 became."""
+        """The port's number, also where the endpoint's is 0."""
         return self._number
 
     def accept(self, end: End) -> bool:

@@ -3,11 +3,11 @@
 Everything runs in the caller's trio loop, takes time only where `FakeEnsemble.delay` says so, and is
 deterministic. The fake and the real session pass the same contract suite.
 
-How faults are told apart, for a `FakeZooKeeper` named ``zookeeper``:
+How faults differ, for a `FakeZooKeeper` named ``zookeeper``:
 
-- ``zookeeper.disconnect()``: it is told, its watches are dropped, its writes end in `ConnectionLossError`.
-- ``zookeeper.disconnect(silently=True)``: it is not told, as when its host was cut off or it was stopped: its
-  calls hang, and only `session_is_live` shows it.
+- ``zookeeper.disconnect()``: the client notices, its watches are dropped, its writes end in `ConnectionLossError`.
+- ``zookeeper.disconnect(silently=True)``: the client notices nothing, as when its host was cut off or it was
+  stopped: its calls hang, and only `session_is_live` shows it.
 - ``zookeeper.reconnect()``: the same session, or, if the ensemble has expired it, the news of that and a new
   one.
 - ``ensemble.expire(zookeeper.session_id)``: its ephemerals go; a connected session learns it at once.

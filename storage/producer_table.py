@@ -1,4 +1,4 @@
-"""The producers of a partition in memory: what makes appends idempotent, and tells which transactions are open.
+"""The producers of a partition in memory: what makes appends idempotent, and which transactions are open.
 
 Rules, Kafka's (KIP-98):
 

@@ -71,7 +71,7 @@ def _first_out_of_reach(segment: Segment, bound: Offset) -> tuple[int, Offset] |
 
 def _split(segments: Segments, segment: Segment, position: int, offset: Offset) -> None:
     disk, directory = segments.log_directory.disk, segments.directory
-    # The first part may be empty: its name tells a start after a crash that the old segment was replaced.
+    # The first part may be empty: its name shows a start after a crash that the old segment was replaced.
     parts = [(offset, position, segment.size - position), (segment.base_offset, 0, position)]
     paths = []
     for base, start, size in parts:

@@ -1,4 +1,4 @@
-"""Where a broker listens and what it tells others, from its configuration."""
+"""Where a broker listens and what it advertises, from its configuration."""
 
 import socket
 from dataclasses import dataclass, replace

@@ -69,7 +69,7 @@ MANAGEMENT_SOCKET: Final = "management.sock"
 
 
 class State(Enum):
-    """What a broker is doing; the value is what the management socket tells."""
+    """What a broker is doing; the value is what the management socket shows."""
 
     STARTING = "starting"
     RECOVERING = "recovering"  # opening its logs, and checking those that were not closed cleanly
@@ -284,7 +284,7 @@ class Broker:
 
     async def _open_logs(self, cluster_id: str, configs: "dict[str, LogConfig]") -> LogStore:
         """Lock, recover and check the log directories."""
-        # Recovery can be long: a broker that is told to stop meanwhile does it again at its next start.
+        # Recovery can be long: a broker that is stopped meanwhile does it again at its next start.
         logs = self._logs = await self._environment.offload_abandoned(
             partial(
                 LogStore.open,

@@ -33,7 +33,7 @@ class LiveConfiguration:
     """The dynamic part of a broker's configuration, and the settings of topics.
 
     Attributes:
-        on_unclean_election: Told when unclean elections become allowed, for a topic or, by None, for all.
+        on_unclean_election: Called when unclean elections become allowed, for a topic or, by None, for all.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class LiveConfiguration:
     def follow_entities(self, entity_type: str, follower: EntityFollower) -> None:
         """Tell a follower the configuration of each entity of a type, at `load`, after each change of it.
 
-        It is told again whenever `follow` begins: a broker that was away for long may have missed changes.
+        It is called again whenever `follow` begins: a broker that was away for long may have missed changes.
 
         Args:
             entity_type: ``users``, ``clients`` or ``ips``.
@@ -108,7 +108,7 @@ class LiveConfiguration:
             logger.warning("the configuration of %s is left as it was: %s", entity_path, error)
 
     async def _load_entities(self) -> None:
-        """Read the configurations of every entity that somebody follows."""
+        """Read the configurations of every entity that has a follower."""
         for entity_type, followers in self._followers.items():
             names = await self._store.read_config_paths(entity_type)
             configs = await self._store.read_configs(entity_type, names)

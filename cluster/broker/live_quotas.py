@@ -40,7 +40,7 @@ def client_quotas(config: "BrokerConfig") -> ClientQuotas:
 class LiveQuotas:
     """Keeps quotas as the configurations of users, clients and addresses have them.
 
-    Requests pay for quotas only while somebody has one.
+    Requests pay for quotas only while a client has one.
 
     Args:
         quotas: The quotas of clients.

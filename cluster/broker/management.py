@@ -36,7 +36,7 @@ class ManagedBroker(Protocol):
 def management_methods(broker: ManagedBroker) -> dict[str, Method]:
     """Return what can be asked of a broker, by name.
 
-    `describe` tells everything at once; `partitions` only the replicas it hosts; `metrics` the counters and
+    `describe` returns everything at once; `partitions` only the replicas it hosts; `metrics` the counters and
     gauges; `longest_turn` how long the loop stood still at most since this was last asked; `wait_ready`
     answers when the broker serves, or after `timeout_ms` with whether it does;
     `changes` streams what happens; `stop` has it leave in good order.

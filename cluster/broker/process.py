@@ -1,4 +1,4 @@
-"""The process of one broker: signals stop it, and what it ends with tells why.
+"""The process of one broker: signals stop it, and its exit code says why.
 
 SIGTERM, SIGINT and SIGHUP stop it in good order; a SIGHUP that the process was started to ignore, by nohup, is ignored.
 SIGQUIT prints where every thread and task is, and changes nothing else.
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 def run(config: "BrokerConfig", link: "GuardianLink | None") -> int:
-    """Run a broker until it is told to stop, by SIGTERM, SIGINT or its management socket, or cannot go on.
+    """Run a broker until it is stopped, by SIGTERM, SIGINT or its management socket, or cannot go on.
 
     Args:
         config: Its settings.

@@ -1,7 +1,7 @@
 """Membership of the cluster: the registration in ZooKeeper, kept up across expired sessions.
 
 When a session expires, every ephemeral node is gone: the broker registers again, with a new broker epoch,
-as soon as ZooKeeper gives it a new session, and tells those who have something to do about it. Its data
+as soon as ZooKeeper gives it a new session, and calls those who have something to do about it. Its data
 stays served meanwhile.
 """
 

@@ -131,7 +131,7 @@ def _file(path: str, is_allowed: Callable[[Path], bool]) -> Path:
 
 
 def _allowed(paths: str | None) -> Callable[[Path], bool]:
-    """Return what tells whether a path lies in one of the paths; everything does where none are named."""
+    """Return a predicate: whether a path lies in one of the paths; everything does where none are named."""
     if not paths:
         return lambda _: True
     roots = [Path(part.strip()).resolve() for part in paths.split(",") if part.strip()]

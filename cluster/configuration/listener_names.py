@@ -8,7 +8,7 @@ _OWN_SETTING: Final = re.compile(r"listener\.name\.[^.]+\.(?:[^.]+\.(?=sasl\.|co
 
 
 def listener_name(text: str) -> str:
-    """Return a listener's name as it is compared, registered and told: Kafka makes no difference of case."""
+    """Return a listener's name as it is compared, registered and shown: Kafka makes no difference of case."""
     return text.strip().upper()
 
 

@@ -3,7 +3,7 @@
 One task owns everything: it takes events from one queue, and each event is dealt with to its end before the
 next. A caller of the controller's APIs puts a call into the same queue and waits.
 
-Who is controller is decided by ZooKeeper alone, and this broker gives up
+ZooKeeper alone decides who is controller, and this broker gives up
 
 - when ``/controller`` names another, or a write finds the controller epoch raised (``ControllerMovedError``);
 - when its session has expired, or *may* have: past the session timeout without an answer it neither acts nor

@@ -13,15 +13,15 @@ def add_gauges(controller: Controller, metrics: BrokerMetrics) -> None:
     """Have a controller tell its metrics.
 
     Raises:
-        ValueError: another controller tells them already.
+        ValueError: another controller has declared them already.
     """
 
-    def told(name: str, value: Callable[[TermStatistics], int]) -> None:
+    def declare(name: str, value: Callable[[TermStatistics], int]) -> None:
         metrics.probe(_PREFIX + name, lambda: value(controller.statistics()))
 
     metrics.probe(_PREFIX + "activecontrollercount", lambda: int(controller.is_active))
     metrics.probe(_PREFIX + "fencedbrokercount", lambda: 0)
-    told("offlinepartitionscount", lambda statistics: statistics.offline_partitions)
-    told("preferredreplicaimbalancecount", lambda statistics: statistics.preferred_imbalance)
-    told("globaltopiccount", lambda statistics: statistics.topics)
-    told("globalpartitioncount", lambda statistics: statistics.partitions)
+    declare("offlinepartitionscount", lambda statistics: statistics.offline_partitions)
+    declare("preferredreplicaimbalancecount", lambda statistics: statistics.preferred_imbalance)
+    declare("globaltopiccount", lambda statistics: statistics.topics)
+    declare("globalpartitioncount", lambda statistics: statistics.partitions)

@@ -141,7 +141,7 @@ class PartitionTransitions:
     ) -> dict[TopicPartition, ElectionOutcome]:
         """Decide the same leaders again, dead or alive, so that replicas listen to changed assignments.
 
-        Nothing is sent: the caller tells whom it concerns.
+        Nothing is sent: the caller notifies the brokers concerned.
         """
         return await self._elect(partitions, self._decide_same, tell=False)
 

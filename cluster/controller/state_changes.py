@@ -1,4 +1,4 @@
-"""What the controller tells those who watch it: every state that a partition or a replica enters."""
+"""What the controller's observers get: every state that a partition or a replica enters."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -6,8 +6,9 @@ a new leader's high watermark lags, and stopping there would lose acknowledged c
 what it has. Everything is read in slices, so that the loop is not stalled. What a restarted broker would have to read
 from the beginning is in a snapshot, which leaders and followers write now and then.
 
-A load that fails (the disk, a log that cannot be read) is tried again, and clients are told to wait, until somebody
-else leads. Serving what was read so far would hand out positions that the groups have long passed.
+A load that fails (the disk, a log that cannot be read) is tried again until another broker leads; meanwhile clients
+get COORDINATOR_LOAD_IN_PROGRESS. Serving what was read so far would hand out positions that the groups have long
+passed.
 """
 
 import logging

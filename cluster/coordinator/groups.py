@@ -35,7 +35,7 @@ class Groups:
     Args:
         config: The broker's settings.
         replicas: Its partitions; their callbacks are hooked up.
-        metadata: Tells how many partitions ``__consumer_offsets`` has.
+        metadata: Knows how many partitions ``__consumer_offsets`` has.
         timer: Watches members.
         clock: Both clocks.
         nursery: Where loads run; ends with the broker.

@@ -181,7 +181,7 @@ def offset_error(error: Error) -> Error:
 
 
 def verification_error(error: Error) -> Error:
-    """Return what a client is told when its transaction's coordinator did not confirm a commit (KIP-890)."""
+    """Return the error for a client when its transaction's coordinator did not confirm a commit (KIP-890)."""
     return _VERIFICATION_ERRORS.get(error, offset_error(error))
 
 

@@ -51,7 +51,7 @@ class ProducerIds:
         return ProducerId(producer_id)
 
     async def take(self) -> ProducerId | Error:
-        """Return an id, or what a client is told where none is to be had in time.
+        """Return an id, or the error for a client where none is to be had in time.
 
         Not COORDINATOR_NOT_AVAILABLE: a producer without a transactional id has no coordinator to look for.
         """

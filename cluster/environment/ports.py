@@ -43,7 +43,7 @@ class Environment:
         open_session: Makes a session with the ZooKeeper of a configuration; the broker runs it.
         dial: Connects to other brokers.
         make_listeners: Makes what clients and brokers come in by; `Listeners`, or what stands for it.
-        close_session: Closes the session of a broker that is dead; tells whether ZooKeeper said that it is closed.
+        close_session: Closes the session of a broker that is dead; returns whether ZooKeeper confirmed that.
         offloads: Run slow operations beside the loop, each kind by itself.
         offload_abandoned: Runs what may be left to itself where it is cancelled.
         random: Where assignments of replicas start, and the numbers of fetch sessions.

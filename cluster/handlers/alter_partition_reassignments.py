@@ -1,6 +1,6 @@
 """AlterPartitionReassignments 0: begin moving partitions to other brokers, or cancel moves.
 
-Only the active controller answers. A move that has begun answers NONE; ListPartitionReassignments tells how
+Only the active controller answers. A move that has begun answers NONE; ListPartitionReassignments shows how
 far it is.
 """
 

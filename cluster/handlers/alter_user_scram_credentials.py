@@ -1,7 +1,7 @@
 """AlterUserScramCredentials 0: set and remove SCRAM credentials of users (KIP-554).
 
 Only the active controller answers; the others say NOT_CONTROLLER for each user. The client salts: what arrives
-is as good as the password, so a listener without TLS shows it to whoever listens. One wrong item fails all of
+is as good as the password, so a listener without TLS shows it to every eavesdropper. One wrong item fails all of
 its user's; other users go on. Quotas that share a user's znode stay.
 """
 

@@ -32,7 +32,7 @@ def register(registry: "Registry") -> None:
 
 
 def begin(call: "ApiCall[_Broker]") -> None:
-    """Answer with every served API; note the client's software where it tells it."""
+    """Answer with every served API; note the client's software where it is named."""
     request: ApiVersionsRequest = call.request
     is_our_own = call.version >= 3 and request.client_software_name == SOFTWARE_NAME
     with_own = is_our_own and call.broker.session_watch is not None

@@ -200,7 +200,7 @@ class BrokerContext:
         cluster_id: The cluster's id, as ZooKeeper has it.
         broker_epoch: Which registration of this broker is current; changes when a session expired.
         clock: Wall and monotonic time.
-        disk: Tells how full volumes are.
+        disk: Knows how full volumes are.
         nursery: Where tasks that outlive a synchronous handler run; ends with the broker.
         served: The APIs that are served, which ApiVersions reports.
         metadata: The cluster as of the last UpdateMetadata.

@@ -1,7 +1,7 @@
 """CreateTopics 0 to 7: create topics, and answer when they can be used.
 
 Only the active controller answers; the others say NOT_CONTROLLER for each topic. The answer waits until this
-broker has been told of a leader of every partition, or the request's time is over, which is
+broker's metadata has a leader of every partition, or the request's time is over, which is
 REQUEST_TIMED_OUT: the topic is created all the same. It waits a little, too, for the other live brokers to
 have heard of the topics.
 """

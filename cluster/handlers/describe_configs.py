@@ -132,7 +132,7 @@ def topic_configs(broker: HasConfig, stored: "dict[str, str]") -> list[DescribeC
 
 def _broker_config(broker: "Describing", setting: Setting) -> DescribeConfigsResourceResult:
     def value(setting: Setting) -> str | None:
-        # A setting that falls back to another is told as it stands: null says "look at my synonym".
+        # A setting that falls back to another is shown as it is: null says "look at my synonym".
         given = next(broker.config.sources_of(setting.name), None)
         return given.text if given is not None and given.name == setting.name else setting.default
 

@@ -1,7 +1,7 @@
 """DescribeTransactions 0: where transactional ids stand (KIP-664).
 
-While markers are on their way, the partitions shown are exactly those that have not acknowledged theirs: a tool that
-looks for hanging transactions goes by that.
+While markers are on their way, the partitions shown are exactly those that have not acknowledged theirs: tools that
+look for hanging transactions rely on that.
 """
 
 from typing import TYPE_CHECKING

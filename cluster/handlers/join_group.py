@@ -2,7 +2,7 @@
 
 The answer comes when the rebalance that the join is part of has gathered its members; until then the connection's
 later requests are begun, but their answers wait behind it, as with Kafka. Version 4 gives a new member its id and
-sends it back (KIP-394), 5 knows static members, 9 tells a returning static leader that it need not assign.
+sends it back (KIP-394), 5 knows static members, 9 lets a returning static leader skip the assignment.
 """
 
 from typing import TYPE_CHECKING
@@ -28,8 +28,8 @@ def begin(call: "ApiCall[HasGroups]") -> None:
     request: JoinGroupRequest = call.request
     instance_id = request.group_instance_id
 
-    def answer(told: JoinAnswer) -> None:
-        call.respond(_response(call.version, told))
+    def answer(outcome: JoinAnswer) -> None:
+        call.respond(_response(call.version, outcome))
 
     call.broker.groups.coordinator.join(
         request.group_id,
@@ -54,20 +54,20 @@ def begin(call: "ApiCall[HasGroups]") -> None:
     )
 
 
-def _response(version: int, told: JoinAnswer) -> JoinGroupResponse:
-    name = told.protocol_name
+def _response(version: int, outcome: JoinAnswer) -> JoinGroupResponse:
+    name = outcome.protocol_name
     return JoinGroupResponse(
-        error_code=told.error,
-        generation_id=told.generation,
-        protocol_type=told.protocol_type,
+        error_code=outcome.error,
+        generation_id=outcome.generation,
+        protocol_type=outcome.protocol_type,
         protocol_name="" if name is None and version < 7 else name,
-        leader=told.leader_id,
-        skip_assignment=told.skip_assignment,
-        member_id=told.member_id,
+        leader=outcome.leader_id,
+        skip_assignment=outcome.skip_assignment,
+        member_id=outcome.member_id,
         members=[
             JoinGroupResponseMember(
                 member_id=each.member_id, group_instance_id=each.instance_id, metadata=each.metadata
             )
-            for each in told.members
+            for each in outcome.members
         ],
     )

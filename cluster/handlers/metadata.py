@@ -1,6 +1,6 @@
 """Metadata 0 to 12: the brokers, the controller, and who leads the partitions of some or all topics.
 
-An unknown topic that may be created is created by the broker that was asked; the client is told
+An unknown topic that may be created is created by the broker that was asked; the client gets
 LEADER_NOT_AVAILABLE and asks again. Whole answers are kept encoded for as long as the cluster stays as it is:
 clients of one kind ask the same question, and answers differ in their correlation id only.
 

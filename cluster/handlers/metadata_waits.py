@@ -31,7 +31,7 @@ WaitingT = TypeVar("WaitingT", bound=Waiting)
 def once_told(call: "ApiCall[WaitingT]", begin: "Callable[[ApiCall[WaitingT]], None]") -> None:
     """Begin a request that asks about the cluster; before the first UpdateMetadata, wait for it.
 
-    A broker listens before it is registered, and so before the controller tells it anything. A cluster without
+    A broker listens before it is registered, and so before the controller's first UpdateMetadata. A cluster without
     brokers, which would be all that it knows, is an answer that some clients do not recover from for minutes.
 
     Args:
@@ -71,9 +71,9 @@ async def wait_told(
 async def wait_all_told(
     broker: Controlling, condition: "Callable[[ClusterSnapshot], bool]", timeout_ms: int
 ) -> bool:
-    """Wait until this broker, which is the controller, has been told something, and then until the others have.
+    """Wait for a change in this broker's metadata, which is the controller's, and then in the others'.
 
-    A client asks any broker next, and some of them believe for long what one tells that has not heard yet. A
+    A client asks any broker next, and some of them believe for long what a broker with old metadata answers. A
     broker that does not answer is not waited for beyond `OTHERS_TOLD_TIMEOUT_MS`.
 
     Args:

@@ -1,7 +1,7 @@
 """OffsetFetch 0 to 9: the positions that groups have committed; from version 8 on of several groups.
 
 Version 0 reads what OffsetCommit 0 keeps in ZooKeeper. From version 2 on no list of topics means all of them;
-from 7 on a client may ask to be told of positions that an open transaction will change (KIP-447).
+from 7 on a client may ask for UNSTABLE_OFFSET_COMMIT where an open transaction will change a position (KIP-447).
 A partition without a position answers -1 without an error, but in version 0.
 """
 

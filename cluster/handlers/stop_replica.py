@@ -1,7 +1,7 @@
-"""StopReplica 0 to 4: the controller has this broker give replicas up, and delete them where it says so.
+"""StopReplica 0 to 4: the controller has this broker stop replicas, and delete their logs where it says so.
 
-A deletion carries the leader epoch -2, which no epoch outranks, and deletes logs of partitions that nobody
-has told this broker about: those of topics deleted while it was down.
+A deletion carries the leader epoch -2, which no epoch outranks, and deletes logs of partitions that this
+broker does not know: those of topics deleted while it was down.
 """
 
 from typing import TYPE_CHECKING

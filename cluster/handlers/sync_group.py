@@ -26,13 +26,13 @@ def begin(call: "ApiCall[HasGroups]") -> None:
     """Hand the request to the coordinator, which answers now or later."""
     request: SyncGroupRequest = call.request
 
-    def answer(told: SyncAnswer) -> None:
+    def answer(outcome: SyncAnswer) -> None:
         call.respond(
             SyncGroupResponse(
-                error_code=told.error,
-                protocol_type=told.protocol_type,
-                protocol_name=told.protocol_name,
-                assignment=told.assignment,
+                error_code=outcome.error,
+                protocol_type=outcome.protocol_type,
+                protocol_name=outcome.protocol_name,
+                assignment=outcome.assignment,
             )
         )
 

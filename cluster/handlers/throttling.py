@@ -66,7 +66,7 @@ class _Unmute(TimerEntry):
         self._connection = connection
 
     def expire(self) -> None:
-        """The client has waited for as long as it was told."""
+        """The client has waited for its throttle time."""
         self._connection.unmute()
 
 
@@ -75,7 +75,7 @@ class Throttling:
 
     Args:
         quotas: The quotas.
-        clock: Tells the time that requests take.
+        clock: Measures the time that requests take.
         timer: Lets held back connections go on.
     """
 

@@ -1,4 +1,4 @@
-"""UpdateMetadata 0 to 8: the controller tells of live brokers and of partitions, which Metadata answers from.
+"""UpdateMetadata 0 to 8: live brokers and partitions, which Metadata answers from.
 
 Brokers are replaced whole, partitions are merged; a leader of -2 takes a partition out.
 """
@@ -20,5 +20,5 @@ def register(registry: "Registry") -> None:
 
 
 async def handle(call: "ApiCall[HasReplicas]") -> "UpdateMetadataResponse":
-    """Take over what the request tells."""
+    """Apply the request to this broker's metadata."""
     return await call.broker.replicas.roles.update_metadata(call.request)

@@ -1,4 +1,4 @@
-"""The metrics that a broker declares: each once, here, with what it tells.
+"""The metrics that a broker declares: each once, here, with its meaning.
 
 The parts of a broker take a `BrokerMetrics` and count into it; what they know anyway they register as a probe
 under one of the names in `PROBES`.

@@ -128,7 +128,7 @@ class Family(Generic[Child]):
 
     Attributes:
         name: As exposed, without the suffixes that a kind adds.
-        text: What it tells, for people.
+        text: What it measures, for people.
         label_names: What its children differ by.
     """
 
@@ -236,7 +236,7 @@ class Registry:
     def probe(
         self, name: str, text: str, read: Probe, label_names: Labels = (), *, kind: Kind = Kind.GAUGE
     ) -> None:
-        """Declare what `read` tells when asked. Raises ValueError if the name is taken."""
+        """Declare a metric whose value is what `read` returns. Raises ValueError if the name is taken."""
         self._add(ProbeFamily(name, text, kind, label_names, read))
 
     def values(self, names: Iterable[str] | None = None) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Where a broker listens and what it tells others: Kafka's ``listeners`` and ``advertised.listeners``.
+"""Where a broker listens and what it advertises: Kafka's ``listeners`` and ``advertised.listeners``.
 
 A listener is written ``NAME://host:port``. An empty host binds every interface; IPv6 addresses stand in
 brackets. The security protocol of a name comes from ``listener.security.protocol.map``, or is the name

@@ -95,7 +95,7 @@ class Listeners:
             raise
 
     def bound_port(self, listener_name: str) -> int:
-        """Return the port that a listener has, which tells what port 0 became.
+        """Return the port that a listener has, also where the endpoint's is 0.
 
         Raises:
             KeyError: there is no such listener, or it is not bound.

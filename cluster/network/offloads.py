@@ -32,7 +32,7 @@ class Offloads(NamedTuple):
 
     Attributes:
         reads: Reads of logs that may touch the disk.
-        syncs: Flushes and checkpoints that somebody waits for.
+        syncs: Flushes and checkpoints that requests wait for.
         control: Logs made and removed for the controller.
         tidying: What nobody waits for: compaction, removal of files, compression of journals.
     """

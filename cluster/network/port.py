@@ -61,7 +61,7 @@ class Port(Protocol):
 
     @property
     def number(self) -> int:
-        """The number, which tells what port 0 became."""
+        """The port's number, also where the endpoint's is 0."""
         ...
 
     async def accept_all(self, nursery: trio.Nursery) -> None:

@@ -45,7 +45,7 @@ class TcpPort:
 
     @property
     def number(self) -> int:
-        """The number, which tells what port 0 became."""
+        """The port's number, also where the endpoint's is 0."""
         number: int = self._socket.getsockname()[1]
         return number
 

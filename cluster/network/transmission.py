@@ -1,7 +1,7 @@
 """What is on its way out on one non-blocking socket: bytes and ranges of files, in order.
 
 Small parts that follow each other are gathered into one send; a range of up to 32 KiB is read and gathered
-with them. A larger one goes by ``sendfile`` behind a send that says MSG_MORE. A range that may not be in the
+with them. A larger one is sent by ``sendfile`` behind a send that says MSG_MORE. A range that may not be in the
 page cache (``hot`` is False) is read with RWF_NOWAIT; where that finds it absent, the caller reads it in a
 thread.
 

@@ -77,7 +77,7 @@ class SessionWatch:
         connect: Makes a channel whose time-outs are well below the limit.
         dial: Makes bare connections.
         requests: Asks other brokers.
-        close_session: Closes a session; tells whether ZooKeeper said so.
+        close_session: Closes a session; returns whether ZooKeeper confirmed that.
         session_is_live: Whether our own session is known to live.
         clock: Monotonic time.
     """

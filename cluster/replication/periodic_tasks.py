@@ -49,10 +49,10 @@ class PeriodicTasks:
     Args:
         broker_id: This broker.
         hosted: The partitions.
-        fetchers: Told of logs that start later, and of partitions that are gone.
-        moves: Told of failed directories.
+        fetchers: Stop at logs that start later, and leave partitions that are gone.
+        moves: Abandoned where a directory fails.
         store: The logs.
-        zookeeper: Told of failed directories.
+        zookeeper: Where failed directories are announced.
         clock: Wall time for retention, monotonic for lag.
         config: The intervals.
         offload: Runs slow file operations beside the loop.

@@ -33,7 +33,7 @@ class ReplicaState(Enum):
     OFFLINE = "offline"
     """Its broker or its directory is gone, or it was stopped before being deleted."""
     DELETION_STARTED = "deletion started"
-    """Told to delete its data; the broker's answer moves us on."""
+    """StopReplica with deletion was sent; the broker's answer moves us on."""
     DELETION_SUCCESSFUL = "deletion successful"
     """The broker answered that the data are gone; the topic goes when all its replicas are here."""
     DELETION_INELIGIBLE = "deletion ineligible"

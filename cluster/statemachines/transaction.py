@@ -7,8 +7,8 @@ Rules:
 - PREPARE_COMMIT and PREPARE_ABORT are decisions: once one is replicated, markers leave, and only the COMPLETE state of
   the same kind can follow.
 - A fence is one transition: from ONGOING to PREPARE_ABORT with the next epoch, which no producer is given, so that
-  whoever had the transaction open can write no more. If it cannot be written, its epoch stays in memory, and the
-  next fence uses the same one; else retries would use the epochs up (KAFKA-9666).
+  the producer that had the transaction open can write no more. If it cannot be written, its epoch stays in memory,
+  and the next fence uses the same one; else retries would use the epochs up (KAFKA-9666).
 
 The table is the only statement of what is legal: tests and documents are derived from it. The decisions on requests
 stand in `transaction_requests`.

@@ -1,4 +1,4 @@
-"""The door to ZooKeeper: what a session can do, which errors it can meet, and what it tells of itself.
+"""The door to ZooKeeper: what a session can do, which errors it can meet, and which of its states it reports.
 
 Rules that hold for every implementation (and that the contract suite checks):
 

@@ -1,4 +1,4 @@
-"""The sequential nodes by which one broker tells others to look at something: ISRs, disks, configurations."""
+"""The sequential nodes by which one broker has others look at something: ISRs, disks, configurations."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -35,7 +35,7 @@ class IsrChangeZnode:
 
 
 class LogDirEventZnode:
-    """`/log_dir_event_notification/log_dir_event_<seq>`: a broker tells the controller that a disk failed."""
+    """`/log_dir_event_notification/log_dir_event_<seq>`: a broker reports a failed disk to the controller."""
 
     PARENT: Final = "/log_dir_event_notification"
     PREFIX: Final = "/log_dir_event_notification/log_dir_event_"

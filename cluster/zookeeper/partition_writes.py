@@ -2,7 +2,7 @@
 
 Measured: single conditional writes 3,000 to 6,000 a second, transactions of 20 to 100 writes 50,000 to
 80,000. One stale version fails its whole transaction, so the states of a failed one are then written one by
-one, each behind the fence, which tells for each what became of it. Where the connection went, the states are
+one, each behind the fence, which returns the outcome of each. Where the connection went, the states are
 read back: a node at the version after the expected one with our bytes in it is our write.
 """
 

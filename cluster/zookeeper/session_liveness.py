@@ -3,7 +3,7 @@
 ZooKeeper counts a session's silence from what it last *received*, which is later than our sending of it. So a
 session whose last answered probe was sent less than its timeout ago is alive, whatever has happened since;
 past that nothing is known, and a controller must act as if another one were elected. Waiting to be told is
-not enough: kazoo tells an expiry only after it has reconnected.
+not enough: kazoo reports an expiry only after it has reconnected.
 
 The monotonic clock stands still while the machine is suspended, and ZooKeeper's does not: so the age of the probe
 is taken by a clock that counts suspensions, too, and the greater age counts.

@@ -56,7 +56,7 @@ def wait_for(
 
     Args:
         look: Asks every broker that answers.
-        condition: Tells whether this is what was waited for.
+        condition: Whether this is what was waited for.
         timeout_s: How long to go on, in seconds.
 
     Raises:

@@ -166,7 +166,7 @@ class Cleaner:
         return cleaning
 
     def begin(self, cleaning: Cleaning) -> bool:
-        """Write down that a log is about to be cleaned: it tells recovery that offsets may be missing.
+        """Write down that a log is about to be cleaned: recovery then expects missing offsets.
 
         Returns:
             Whether the worker may start; where not, the cleaning has been released.

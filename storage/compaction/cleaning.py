@@ -190,7 +190,7 @@ class _Cleaning:
             self._on_group(group)
 
     def _copy_segment(self, source: Segment, writer: "_SegmentWriter", *, is_last: bool) -> bool:
-        """Copy one segment; tells whether anything in it changed.
+        """Copy one segment; return whether anything in it changed.
 
         The last batch of a group leaves its header at least: so the new segment ends where the old ones did, and
         neither recovery nor a swap that a crash has interrupted takes the difference for a loss, or leaves an old

@@ -26,7 +26,7 @@ class TransactionReader:
         self._committed: set[ProducerId] = set()
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Take note of a data batch; tells whether its transaction was aborted."""
+        """Note a data batch; return whether its transaction was aborted."""
         self._advance(header.last_offset)
         if not header.is_transactional:
             return False

@@ -1,4 +1,4 @@
-"""LeaderAndIsr: the controller tells a broker which partitions it leads and follows.
+"""LeaderAndIsr: which partitions a broker leads and follows, from the controller.
 
 Versions:
     1: is_new.

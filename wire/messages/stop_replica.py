@@ -1,4 +1,4 @@
-"""StopReplica: the controller tells a broker to stop replicating partitions, or to delete them.
+"""StopReplica: the controller has a broker stop replicating partitions, or delete them.
 
 Versions:
     1: broker epoch; partitions grouped by topic.

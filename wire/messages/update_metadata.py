@@ -1,4 +1,4 @@
-"""UpdateMetadata: the controller tells brokers who is alive and who leads, for their metadata caches.
+"""UpdateMetadata: who is alive and who leads, from the controller, for brokers' metadata caches.
 
 Versions:
     1: several endpoints a broker.

@@ -6,7 +6,7 @@ TABLE: Final = """
 listeners | string | PLAINTEXT://:9092 | high | read-only
     Where the broker listens: a comma-separated list of NAME://host:port; an empty host is every interface.
 advertised.listeners | string | null | high | read-only
-    What clients and other brokers are told to connect to, per listener name; `listeners` where not given.
+    What clients and other brokers connect to, per listener name; `listeners` where not given.
     The address 0.0.0.0 cannot be advertised.
 listener.security.protocol.map | string | \
 SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT | \

@@ -98,7 +98,7 @@ def truncation_offset(log: "Log", epoch: LeaderEpoch, end_offset: Offset, fetch_
 
     Args:
         log: The follower's log.
-        epoch: The largest epoch of the leader's not above ours; -1 where it tells none.
+        epoch: The largest epoch of the leader's not above ours; -1 where it names none.
         end_offset: Where that epoch ended at the leader; -1 where it does not know.
         fetch_offset: Where we asked from.
     """

@@ -96,7 +96,7 @@ class Fetcher:
         broker_epoch: Gives the epoch of its registration.
         config: Its settings.
         versions: What the other brokers understand.
-        clock: Tells when a delayed partition may go on.
+        clock: Decides when a delayed partition may go on.
         connect: Gives a channel to a broker, or None while its address is not known.
         on_failed: Takes a partition that will not be fetched any more, and why.
         bytes_in: Counts the bytes that were appended.

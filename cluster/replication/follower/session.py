@@ -113,7 +113,7 @@ class FollowerSession:
         )
 
     def answered(self, response: FetchResponse) -> bool:
-        """Take note of an answer; False where it tells of a broken session and holds no data."""
+        """Take note of an answer; False where it reports a broken session and holds no data."""
         if response.error_code:
             if response.error_code == Error.FETCH_SESSION_ID_NOT_FOUND:
                 self._session_id = NO_SESSION

@@ -52,9 +52,9 @@ class Appends:
 
     Args:
         hosted: The partitions.
-        clock: Stamps records, and tells followers' lag.
+        clock: Stamps records, and measures followers' lag.
         timer: Ends the waiting for replicas.
-        verifies: Tells whether a batch that opens a transaction needs a token.
+        verifies: Whether a batch that opens a transaction needs a token.
 
     Attributes:
         refused: The batches that were refused for a passing reason.

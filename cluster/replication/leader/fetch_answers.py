@@ -49,7 +49,7 @@ def readable_end(log: "Log", isolation: Isolation) -> Offset:
 
 
 def divergence(log: "Log", item: FetchItem, leader_end: Offset) -> EpochEndOffset | None:
-    """Say where a follower's log parts from ours, or None where it does not as far as its last record tells.
+    """Say where a follower's log parts from ours, or None where it does not as far as its last record shows.
 
     Raises:
         OffsetOutOfRangeError: our epochs do not reach to what it has, or it asks for what we have deleted.

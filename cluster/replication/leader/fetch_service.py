@@ -59,7 +59,7 @@ class Fetches:
     Args:
         find: Gives the hosted partition.
         metadata: Names topics whose ids a session met before this broker knew them.
-        clock: Tells when a follower fetched.
+        clock: Dates followers' fetches.
         timer: Ends the waiting of parked fetches.
         select_replica: Chooses nearer replicas (KIP-392); None where that is not configured.
         throttle: Of what followers are sent that catch up; None for none.
@@ -231,18 +231,18 @@ class Fetches:
             session.close()
             on_done(answers)
             return
-        told = []
+        due = []
         dirty = session.dirty
         for item, data in answers:
             if session.must_answer(item, data) or not session.is_incremental:
-                told.append((item, data))
+                due.append((item, data))
             if data.error_code or data.records or data.diverging_epoch.end_offset >= 0:
                 # To the end of the order: under a response limit, the others have their turn first.
                 dirty.pop(item, None)
                 dirty[item] = None
             elif data.preferred_read_replica < 0:
                 self._settle(item, data)
-        on_done(told)
+        on_done(due)
 
     def _settle(self, item: FetchItem, data: PartitionData) -> None:
         """Make an item clean that was answered without records, unless its partition has moved meanwhile."""

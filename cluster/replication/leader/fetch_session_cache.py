@@ -93,7 +93,7 @@ class FetchSessionCache:
         return found
 
     def forget(self, session: FetchSession) -> None:
-        """Drop a session that its client was not told of."""
+        """Drop a session whose id its client did not get."""
         self._remove(session.session_id)
 
     def _keep(self, session: FetchSession, now: MonotonicSeconds) -> None:

@@ -25,7 +25,7 @@ class GroupFlush:
     """Flushes partitions as fast as the disk takes it, each time everything that waits.
 
     Args:
-        clock: Tells partitions when they were flushed.
+        clock: Dates flushes.
         offload: Runs the flush beside the loop.
     """
 

@@ -52,7 +52,7 @@ class VerifiedAppends:
     Args:
         hosted: The partitions.
         appends: Where batches go once they are verified.
-        clock: Tells the age of questions.
+        clock: Measures the age of questions.
 
     Attributes:
         ask: Asks a transaction's coordinator.

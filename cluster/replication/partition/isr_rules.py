@@ -68,7 +68,7 @@ def out_of_sync(
 
 
 def leadership_in(state: "LeaderAndIsrPartitionState", isr: Sequence[int]) -> PartitionLeadership:
-    """Return the leadership that a controller's order tells, with the ISR as far as it concerns this broker."""
+    """Return the leadership in a LeaderAndIsr, with the ISR as far as it concerns this broker."""
     return PartitionLeadership(
         BrokerId(state.leader),
         LeaderEpoch(state.leader_epoch),

@@ -247,7 +247,7 @@ class Partition:
         """Return the log for a read, if the reader's idea of the leadership fits.
 
         Args:
-            current_leader_epoch: The epoch that the reader knows, or -1 where it tells none.
+            current_leader_epoch: The epoch that the reader knows, or -1 where it names none.
             require_leader: Whether only the leader may serve it.
 
         Raises:

@@ -83,7 +83,7 @@ class ControllerRequests:
         fetchers: Follow the leaders.
         fetches: Parked ones are woken where a follower has something new to fetch.
         moves: Replicas on their way to another directory.
-        clock: Tells the time of a change.
+        clock: Dates changes.
         log_configs: Gives topics' settings.
         state_births: Gives the ZooKeeper transaction in which each partition first got a leader.
         offload: Runs slow file operations beside the loop.
@@ -355,7 +355,7 @@ class ControllerRequests:
     # UpdateMetadata
 
     async def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
-        """Take over what the controller tells of the cluster.
+        """Apply an UpdateMetadata.
 
         Raises:
             RemoteProtocolError: it names a security protocol that there is none of.

@@ -12,7 +12,7 @@ class HostedPartitions:
     """Partitions by name.
 
     Args:
-        metadata: Tells a partition that is elsewhere from one that does not exist.
+        metadata: Distinguishes a partition that is elsewhere from one that does not exist.
 
     Attributes:
         online: Those whose logs can be used.
