@@ -104,6 +104,20 @@ def assemble(
     groups = Groups(config, replicas, metadata, timer, clock, nursery, environment.offloads.reads)
     registry = served_apis()
     registry.measure(metrics)
+    transactions = Transactions(
+        config,
+        replicas,
+        metadata,
+        groups,
+        producer_ids,
+        partial(_exists, store),
+        timer,
+        clock,
+        nursery,
+        clients.to_coordinator,
+        metrics,
+        environment.offloads.reads,
+    )
     context = BrokerContext(
         config=config,
         broker_id=config.broker_id,
@@ -117,20 +131,7 @@ def assemble(
         replicas=replicas,
         controller=controller,
         groups=groups,
-        transactions=Transactions(
-            config,
-            replicas,
-            metadata,
-            groups,
-            producer_ids,
-            partial(_exists, store),
-            timer,
-            clock,
-            nursery,
-            clients.to_coordinator,
-            metrics,
-            environment.offloads.reads,
-        ),
+        transactions=transactions,
         zookeeper=zookeeper,
         store=store,
         scram=scram,
@@ -141,16 +142,7 @@ def assemble(
         tokens=stored_tokens(config, zookeeper, clock.wall_ms),
     )
     _authorize(context, registry, environment)
-    quotas = connection_limits.quotas(
-        tuple(each.listener_name for each in addresses.bound), addresses.inter_broker, nursery
-    )
-    listeners: Listeners = environment.make_listeners(
-        addresses.bound,
-        Dispatcher(context, registry).dispatch,
-        limits=_network_limits(config),
-        quotas=quotas,
-        security=listener_security(config, addresses, context, environment),
-    )
+    listeners = _listeners(context, registry, environment, addresses)
     handover = None
     if config.ottla_peer_timeout_ms > 0:
         watched_at = clients.to_peer, addresses.inter_broker
@@ -158,6 +150,23 @@ def assemble(
     components = Components(context, listeners, timer, clients.to_controller, handover)
     registration.on_joined(components.set_broker_epoch)
     return components
+
+
+def _listeners(
+    context: BrokerContext, registry: Registry, environment: "Environment", addresses: "Addresses"
+) -> Listeners:
+    """Make the listeners, which hand every request to the handlers; their ports are not bound yet."""
+    config = context.config
+    quotas = context.connection_limits.quotas(
+        tuple(each.listener_name for each in addresses.bound), addresses.inter_broker, context.nursery
+    )
+    return environment.make_listeners(
+        addresses.bound,
+        Dispatcher(context, registry).dispatch,
+        limits=_network_limits(config),
+        quotas=quotas,
+        security=listener_security(config, addresses, context, environment),
+    )
 
 
 def _authorize(context: BrokerContext, registry: Registry, environment: "Environment") -> None:

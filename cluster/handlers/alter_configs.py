@@ -4,20 +4,13 @@ Each resource succeeds or fails by itself. What is stored is announced through Z
 takes it over while it runs.
 """
 
-from functools import partial
 from typing import TYPE_CHECKING
 
-from cluster.handlers.config_resources import (
-    Altering,
-    change_entity,
-    check_entries,
-    entity_of,
-    repeated_resources,
-)
-from cluster.handlers.failures import EXPECTED_FAILURES, failure_of
+from cluster.handlers.config_resources import Altering, alter_each, change_entity, entity_of
 from wire.apis import ApiKey
 from wire.messages.alter_configs import (
     AlterConfigsRequest,
+    AlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
@@ -35,35 +28,16 @@ def register(registry: "Registry") -> None:
 async def handle(call: "ApiCall[Altering]") -> AlterConfigsResponse:
     """Replace each resource's configuration; a setting that is not named goes back to its default."""
     request: AlterConfigsRequest = call.request
-    repeated = repeated_resources((r.resource_type, r.resource_name) for r in request.resources)
-    responses = []
-    for resource in request.resources:
+
+    async def replace(resource: AlterConfigsResource) -> None:
         values = {config.name: config.value for config in resource.configs if config.value is not None}
-        code, message = 0, None
-        try:
-            check_entries(
-                (resource.resource_type, resource.resource_name),
-                repeated,
-                [config.name for config in resource.configs],
-                [config.name for config in resource.configs if config.value is None],
-            )
-            entity = entity_of(call.broker, resource.resource_type, resource.resource_name)
-            replaced = partial(_replaced_by, values)
-            await change_entity(call.broker, entity, replaced, validate_only=request.validate_only)
-        except EXPECTED_FAILURES as exception:
-            failure = failure_of(exception)
-            code, message = failure.code, failure.message
-        responses.append(
-            AlterConfigsResourceResponse(
-                error_code=code,
-                error_message=message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-        )
+        entity = entity_of(call.broker, resource.resource_type, resource.resource_name)
+        await change_entity(call.broker, entity, lambda _: values, validate_only=request.validate_only)
+
+    responses = await alter_each(
+        request.resources,
+        replace,
+        AlterConfigsResourceResponse,
+        lacks_value=lambda config: config.value is None,
+    )
     return AlterConfigsResponse(responses=responses)
-
-
-def _replaced_by(values: dict[str, str], _: dict[str, str]) -> dict[str, str]:
-    """Return the new configuration, whatever the present one is."""
-    return values

@@ -1,13 +1,14 @@
 """What configurations belong to: topics, brokers, and the loggers of a broker; how each is checked and stored."""
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from cluster.configuration.errors import ConfigError
 from cluster.configuration.topic_config import check_topic_config
 from cluster.handlers.context import HasBrokerId, HasConfig, HasConnectionLimits, HasMetadata, HasStore
+from cluster.handlers.failures import EXPECTED_FAILURES, failure_of
 from cluster.handlers.topic_names import is_valid_topic_name
 from cluster.network.connection_limits import ADDRESS_LIMITS
 from cluster.zookeeper.znodes import BROKERS, DEFAULT_ENTITY, TOPICS
@@ -95,30 +96,66 @@ def require_this_broker(broker: HasBrokerId, name: str) -> None:
         raise ApiError(Error.INVALID_REQUEST, f"this is the broker {broker.broker_id}, not {asked}")
 
 
-def repeated_resources(resources: Iterable[tuple[int, str]]) -> frozenset[tuple[int, str]]:
-    """Return the resources, by type and name, that a request names more than once."""
-    return frozenset(resource for resource, times in Counter(resources).items() if times > 1)
+class ResourceChange(Protocol):
+    """What a request changes of one resource; each of the two requests has messages of its own for it."""
+
+    @property
+    def resource_type(self) -> int: ...
+    @property
+    def resource_name(self) -> str: ...
+    @property
+    def configs(self) -> Sequence[Any]: ...
 
 
-def check_entries(
-    resource: tuple[int, str],
-    repeated: Container[tuple[int, str]],
-    names: Sequence[str],
-    names_without_value: Sequence[str],
-) -> None:
-    """Check the form of what a request says of one resource, in Kafka's order and words.
+ResourceChangeT = TypeVar("ResourceChangeT", bound=ResourceChange)
+AnswerT = TypeVar("AnswerT")
+
+
+async def alter_each(
+    changes: Sequence[ResourceChangeT],
+    alter: Callable[[ResourceChangeT], Awaitable[None]],
+    answer: Callable[..., AnswerT],
+    *,
+    lacks_value: Callable[[Any], bool],
+) -> list[AnswerT]:
+    """Alter each resource by itself, and answer for each; one that cannot be altered has an error of its own.
 
     Args:
-        resource: Its type and name.
-        repeated: What `repeated_resources` found in the request.
-        names: The settings that are changed.
-        names_without_value: Those among them that lack a value and need one.
+        changes: What is asked for.
+        alter: Makes one change.
+        answer: Makes the answer for one resource.
+        lacks_value: Whether a setting in a change lacks a value that it needs.
+    """
+    counts = Counter((change.resource_type, change.resource_name) for change in changes)
+    answers = []
+    for change in changes:
+        code, message = 0, None
+        try:
+            if counts[change.resource_type, change.resource_name] > 1:
+                raise ApiError(Error.INVALID_REQUEST, "Each resource must appear at most once.")
+            incomplete = [config.name for config in change.configs if lacks_value(config)]
+            check_entries([config.name for config in change.configs], incomplete)
+            await alter(change)
+        except EXPECTED_FAILURES as exception:
+            failure = failure_of(exception)
+            code, message = failure.code, failure.message
+        answers.append(
+            answer(
+                error_code=code,
+                error_message=message,
+                resource_type=change.resource_type,
+                resource_name=change.resource_name,
+            )
+        )
+    return answers
+
+
+def check_entries(names: Sequence[str], names_without_value: Sequence[str]) -> None:
+    """Check the form of what a request says of one resource, in Kafka's order and words.
 
     Raises:
-        ApiError: the resource or a setting is named twice, or a value is missing.
+        ApiError: a setting is named twice, or a value is missing.
     """
-    if resource in repeated:
-        raise ApiError(Error.INVALID_REQUEST, "Each resource must appear at most once.")
     if len(set(names)) < len(names):
         twice = sorted(name for name, times in Counter(names).items() if times > 1)
         raise ApiError(Error.INVALID_REQUEST, f"Error due to duplicate config keys: {', '.join(twice)}")

@@ -14,13 +14,11 @@ from cluster.configuration.setting import Kind, Setting
 from cluster.handlers.config_resources import (
     Altering,
     ResourceType,
+    alter_each,
     change_entity,
-    check_entries,
     entity_of,
-    repeated_resources,
     require_this_broker,
 )
-from cluster.handlers.failures import EXPECTED_FAILURES, failure_of
 from cluster.handlers.log_levels import LEVELS, ROOT, logger_levels, set_level
 from wire.apis import ApiKey
 from wire.errors import ApiError, Error
@@ -50,35 +48,14 @@ def register(registry: "Registry") -> None:
 
 
 async def handle(call: "ApiCall[Altering]") -> IncrementalAlterConfigsResponse:
-    """Change each resource by itself: one that cannot be has an error of its own."""
+    """Change each resource by itself."""
     request: IncrementalAlterConfigsRequest = call.request
-    repeated = repeated_resources((r.resource_type, r.resource_name) for r in request.resources)
-    responses = []
-    for resource in request.resources:
-        code, message = 0, None
-        try:
-            check_entries(
-                (resource.resource_type, resource.resource_name),
-                repeated,
-                [change.name for change in resource.configs],
-                [
-                    c.name
-                    for c in resource.configs
-                    if c.value is None and c.config_operation != _Operation.DELETE
-                ],
-            )
-            await _alter(call.broker, resource, validate_only=request.validate_only)
-        except EXPECTED_FAILURES as exception:
-            failure = failure_of(exception)
-            code, message = failure.code, failure.message
-        responses.append(
-            AlterConfigsResourceResponse(
-                error_code=code,
-                error_message=message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-        )
+    responses = await alter_each(
+        request.resources,
+        lambda resource: _alter(call.broker, resource, validate_only=request.validate_only),
+        AlterConfigsResourceResponse,
+        lacks_value=lambda config: config.value is None and config.config_operation != _Operation.DELETE,
+    )
     return IncrementalAlterConfigsResponse(responses=responses)
 
 

@@ -169,18 +169,7 @@ class Replicas:
             lambda settings: settings.follower_replication_throttled_replicas,
             config.replication_quota_window_size_seconds,
         )
-        self.fetches = Fetches(
-            self.hosted.find,
-            metadata,
-            clock,
-            timer,
-            replica_selector(config.replica_selector_class, broker_id, metadata),
-            self._throttle(
-                lambda: config.leader_replication_throttled_rate,
-                lambda settings: settings.leader_replication_throttled_replicas,
-                config.replication_quota_window_size_seconds,
-            ),
-        )
+        self.fetches = self._make_fetches()
         self.sessions = FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots, lambda: random.randint(1, 2**31 - 1)
         )
@@ -189,37 +178,11 @@ class Replicas:
         )
         self.verified_appends = VerifiedAppends(self.hosted, self._appends, clock)
         self.fetchers = Fetchers(config, self._make_fetcher)
-        self.moves = ReplicaMoves(
-            self.hosted,
-            store,
-            clock,
-            offloads.reads,
-            offloads.control,
-            self._throttle(
-                lambda: config.replica_alter_log_dirs_rate,
-                lambda _: (),
-                config.alter_log_dirs_replication_quota_window_size_seconds,
-            ),
-            config.replica_fetch_max_bytes,
-            self._log_moved,
-            config.num_replica_alter_log_dirs_threads or len(store.directories),
-        )
+        self.moves = self._make_moves(offloads)
         self.roles = ControllerRequests(
             broker_id,
             self.hosted,
-            partial(
-                Partition,
-                rules=LeaderRules(
-                    broker_id,
-                    metadata.is_alive,
-                    config.replica_lag_time_max_ms / 1000,
-                    self.fetches.wake_follower,
-                    config.log_flush_on_ack,
-                ),
-                metrics=metrics,
-                submit_isr_change=self.isr_changes.submit,
-                group_flush=self._group_flush.submit,
-            ),
+            self._partition_maker(),
             store,
             metadata,
             self.fetchers,
@@ -246,6 +209,55 @@ class Replicas:
         )
         self.roles.on_stopped.append(self._forget_metrics)
         config.on_change(self._settings_changed)
+
+    def _make_fetches(self) -> Fetches:
+        config = self._config
+        return Fetches(
+            self.hosted.find,
+            self._metadata,
+            self._clock,
+            self._timer,
+            replica_selector(config.replica_selector_class, self._broker_id, self._metadata),
+            self._throttle(
+                lambda: config.leader_replication_throttled_rate,
+                lambda settings: settings.leader_replication_throttled_replicas,
+                config.replication_quota_window_size_seconds,
+            ),
+        )
+
+    def _make_moves(self, offloads: Offloads) -> ReplicaMoves:
+        config = self._config
+        return ReplicaMoves(
+            self.hosted,
+            self._store,
+            self._clock,
+            offloads.reads,
+            offloads.control,
+            self._throttle(
+                lambda: config.replica_alter_log_dirs_rate,
+                lambda _: (),
+                config.alter_log_dirs_replication_quota_window_size_seconds,
+            ),
+            config.replica_fetch_max_bytes,
+            self._log_moved,
+            config.num_replica_alter_log_dirs_threads or len(self._store.directories),
+        )
+
+    def _partition_maker(self) -> Callable[[TopicPartition], Partition]:
+        config = self._config
+        return partial(
+            Partition,
+            rules=LeaderRules(
+                self._broker_id,
+                self._metadata.is_alive,
+                config.replica_lag_time_max_ms / 1000,
+                self.fetches.wake_follower,
+                config.log_flush_on_ack,
+            ),
+            metrics=self._metrics,
+            submit_isr_change=self.isr_changes.submit,
+            group_flush=self._group_flush.submit,
+        )
 
     def _settings_changed(self, names: frozenset[str]) -> None:
         if "num.replica.fetchers" in names:

@@ -20,7 +20,7 @@ from cluster.zookeeper.znodes import BROKERS, DEFAULT_ENTITY, TOPICS
 from simulation.zookeeper import FakeZooKeeper
 from simulation.zookeeper_ensemble import FakeEnsemble
 from tests.unit.handlers.calls import Broker, KeptCall
-from wire.errors import ApiError, Error
+from wire.errors import Error
 from wire.messages import alter_configs as alter_messages
 from wire.messages import incremental_alter_configs as incremental_messages
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -187,12 +187,37 @@ def test_a_brokers_wrong_setting_is_a_wrong_request_as_in_kafka():
 
 
 def test_a_resource_that_is_named_twice_is_refused_both_times():
-    resources = config_resources.repeated_resources([(2, "a"), (2, "b"), (4, "a"), (2, "a")])
-    assert resources == {(2, "a")}
-    with pytest.raises(ApiError, match="Each resource must appear at most once"):
-        config_resources.check_entries((2, "a"), resources, ["x"], [])
-    with pytest.raises(ApiError, match="Null value not supported for : y"):
-        config_resources.check_entries((2, "b"), resources, ["x", "y"], ["y"])
+    @in_broker
+    async def _(broker):
+        change = incremental_messages.AlterableConfig(name="retention.ms", config_operation=SET, value="1")
+        twice = incremental_messages.AlterConfigsResource(
+            resource_type=TOPIC, resource_name="t", configs=[change]
+        )
+        other = twice.replace(resource_type=BROKER, resource_name="")
+        request = incremental_messages.IncrementalAlterConfigsRequest(resources=[twice, other, twice])
+        response = await incremental_alter_configs.handle(call(broker, request))
+        assert [each.error_message for each in response.responses] == [
+            "Each resource must appear at most once.",
+            response.responses[1].error_message,
+            "Each resource must appear at most once.",
+        ]
+        assert "at most once" not in (response.responses[1].error_message or "")
+        assert await stored(broker, TOPICS, "t") == {}
+
+
+def test_a_setting_without_a_value_is_named_in_the_refusal():
+    @in_broker
+    async def _(broker):
+        settings = [
+            alter_messages.AlterableConfig(name="retention.ms", value="1"),
+            alter_messages.AlterableConfig(name="segment.ms", value=None),
+        ]
+        resource = alter_messages.AlterConfigsResource(
+            resource_type=TOPIC, resource_name="t", configs=settings
+        )
+        request = alter_messages.AlterConfigsRequest(resources=[resource])
+        (response,) = (await alter_configs.handle(call(broker, request))).responses
+        assert response.error_message == "Null value not supported for : segment.ms"
 
 
 @pytest.mark.parametrize(
@@ -338,7 +363,7 @@ def test_many_changes_are_looked_through_once(monkeypatch):
         incremental_messages.AlterableConfig(name=Name(f"k{number}"), value="1", config_operation=SET)
         for number in range(2000)
     ]
-    config_resources.check_entries((2, "t"), frozenset(), [change.name for change in changes], [])
+    config_resources.check_entries([change.name for change in changes], [])
     incremental_alter_configs._check_operations(changes)
     assert compared < 10_000
     added = ",".join(f"e{number}" for number in range(5))
