@@ -23,7 +23,7 @@ import trio
 
 from cluster.broker.addresses import addresses_of
 from cluster.broker.assembly import assemble, registration_of
-from cluster.broker.components import Components, describe_partitions
+from cluster.broker.components import Components, describe_components, describe_partitions
 from cluster.broker.controlled_shutdown import ControlledShutdown
 from cluster.broker.exit_codes import BrokerStopError, ExitCode
 from cluster.broker.gauges import add_gauges
@@ -63,7 +63,7 @@ logger = logging.getLogger(__name__)
 
 ANSWER_GRACE_S: Final = 1.0
 """How long requests that were begun may take to be answered when the broker leaves."""
-TELLING_GRACE_S: Final = 1.0
+LEADERSHIP_GRACE_S: Final = 1.0
 """How long a leaving controller waits for the brokers to hear who leads what now."""
 MANAGEMENT_SOCKET: Final = "management.sock"
 
@@ -396,7 +396,7 @@ class Broker:
                 ).depart()
                 await components.context.groups.stop()
                 await components.context.transactions.stop()
-            with trio.move_on_after(TELLING_GRACE_S):
+            with trio.move_on_after(LEADERSHIP_GRACE_S):
                 await components.context.controller.wait_told()
             if self._zookeeper.session_is_live(self._environment.clock.monotonic()):
                 with trio.move_on_after(self.config.zookeeper_session_timeout_ms / 1000):
@@ -413,7 +413,7 @@ class Broker:
             partial(logs.close, clean=True, broker_epoch=registration.epoch)
         )
 
-    # Telling
+    # Describing
 
     def describe(self, *, partitions: bool = True) -> dict[str, Any]:
         """Describe the broker: a fresh value of plain types."""
@@ -435,21 +435,7 @@ class Broker:
         if self._load_progress is not None:
             description["recovery"] = self._load_progress._asdict()
         if self._components is not None:
-            context = self._components.context
-            snapshot = context.metadata.snapshot
-            description |= {
-                "cluster_id": context.cluster_id,
-                "broker_epoch": context.broker_epoch,
-                "controller_id": snapshot.controller_id,
-                "live_brokers": sorted(snapshot.brokers),
-                "metadata_epoch": snapshot.epoch,
-                "controller": context.controller.describe(),
-                "groups": context.groups.describe(),
-                "watched_sessions": [] if context.session_watch is None else context.session_watch.watched,
-                "transactions": context.transactions.describe(),
-                "cleaner": context.replicas.compaction.describe(),
-                "connections": sum(1 for _ in self._components.listeners.connections),
-            }
+            description |= describe_components(self._components)
             if partitions:
                 description["partitions"] = self.describe_partitions()
         return description

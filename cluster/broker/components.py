@@ -41,6 +41,25 @@ class Components:
         self.context.controller.registered()
 
 
+def describe_components(components: Components) -> dict[str, Any]:
+    """Describe what a running broker knows and does, without its replicas, as plain values."""
+    context = components.context
+    snapshot = context.metadata.snapshot
+    return {
+        "cluster_id": context.cluster_id,
+        "broker_epoch": context.broker_epoch,
+        "controller_id": snapshot.controller_id,
+        "live_brokers": sorted(snapshot.brokers),
+        "metadata_epoch": snapshot.epoch,
+        "controller": context.controller.describe(),
+        "groups": context.groups.describe(),
+        "watched_sessions": [] if context.session_watch is None else context.session_watch.watched,
+        "transactions": context.transactions.describe(),
+        "cleaner": context.replicas.compaction.describe(),
+        "connections": sum(1 for _ in components.listeners.connections),
+    }
+
+
 def describe_partitions(replicas: Replicas) -> list[dict[str, Any]]:
     """Describe the replicas that a broker hosts, as plain values."""
     described = []

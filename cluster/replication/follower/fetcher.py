@@ -19,19 +19,18 @@ import trio
 
 from cluster.metrics.registry import Counter
 from cluster.network.broker_client import BrokerChannel, ConnectionFailedError
-from cluster.replication.follower.fetch_state import FIRST_BACKOFF_S, FetchState, truncation_offset
+from cluster.replication.follower.fetch_state import FIRST_BACKOFF_S, FetchState
+from cluster.replication.follower.follower_writes import FollowerWrites
 from cluster.replication.follower.offset_reset import LeaderOffsets, reset_offset
 from cluster.replication.follower.session import FollowerSession
 from cluster.replication.roles.protocol_versions import FETCH_BY_NAME, InterBrokerVersions
-from storage.errors import CorruptBatchError, LogError, UnexpectedAppendOffsetError
+from storage.errors import CorruptBatchError, LogError
 from wire.errors import ApiError, Error, RemoteProtocolError
 from wire.messages.fetch import FetchRequest, FetchResponse, PartitionData, ReplicaState
 from wire.types import (
     BrokerEpoch,
     BrokerId,
-    LeaderEpoch,
     MonotonicSeconds,
-    Offset,
     TopicId,
     TopicPartition,
 )
@@ -139,11 +138,11 @@ class Fetcher:
         self._clock = clock
         self._connect = connect
         self._on_failed = on_failed
-        self._bytes_in = bytes_in
         self._settle = settle
         self._flush = flush
         self._flush_on_ack = flush_on_ack
         self._throttle = throttle
+        self._writes = FollowerWrites(bytes_in, throttle)
         self._session = FollowerSession()
         self._changed: dict[TopicPartition, None] = {}
         self._dropped: dict[TopicPartition, None] = {}
@@ -152,8 +151,6 @@ class Fetcher:
         self._backoff_s = FIRST_BACKOFF_S
         self._delayed: dict[TopicPartition, FetchState] = {}
         self._out_of_range: dict[TopicPartition, FetchState] = {}
-        self._appended: dict[Log, None] = {}
-        self._truncated: dict[Log, None] = {}
         self._channel: BrokerChannel | None = None
         self._news = trio.Event()
 
@@ -221,11 +218,11 @@ class Fetcher:
             response = await self._fetch(channel, ready)
             if response is not None:
                 await self._apply(response)
-                if self._truncated:
-                    truncated, self._truncated = self._truncated, {}
+                if self._writes.truncated:
+                    truncated, self._writes.truncated = self._writes.truncated, {}
                     await self._settle(truncated)
-                due = [log for log in self._appended if self._flush_on_ack or log.is_flush_due]
-                self._appended.clear()
+                due = [log for log in self._writes.appended if self._flush_on_ack or log.is_flush_due]
+                self._writes.appended.clear()
                 if due:
                     await self._flush(due)
             await self._find_places(channel)
@@ -332,7 +329,7 @@ class Fetcher:
         elif error is Error.OFFSET_OUT_OF_RANGE:
             self._out_of_range[topic_partition] = state
         elif error is Error.FENCED_LEADER_EPOCH:
-            self._give_up(state, _FENCED)
+            self._stop_fetching(state, _FENCED)
         else:
             log = logger.debug if error in _RETRIED else logger.warning
             log("fetching %s from broker %d: %s", topic_partition, self.leader_id, error.name)
@@ -342,15 +339,11 @@ class Fetcher:
         topic_partition = state.topic_partition
         log = state.partition.log
         if log is None or log.log_end_offset != state.fetch_offset:
-            self._give_up(state, f"its log ends at {None if log is None else log.log_end_offset}")
+            self._stop_fetching(state, f"its log ends at {None if log is None else log.log_end_offset}")
             return
         try:
-            if data.diverging_epoch.end_offset >= 0:
-                self._truncate(state, log, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
-                return
-            if data.records is not None and len(data.records):
-                self._append(state, log, data)
-            self._follow_watermarks(state, log, data)
+            if self._writes.write(state, log, data):
+                self._changed[topic_partition] = None
         except CorruptBatchError as error:
             # Perhaps torn by a truncation at the leader while it was read: fetched again, it will be whole.
             logger.error(
@@ -362,58 +355,7 @@ class Fetcher:
             )
             self._delay(state)
         except LogError as error:
-            self._give_up(state, str(error))
-
-    def _append(self, state: FetchState, log: "Log", data: PartitionData) -> None:
-        records = memoryview(data.records)  # type: ignore[arg-type]
-        try:
-            result = log.append_as_follower(records)
-        except UnexpectedAppendOffsetError as error:
-            # The leader's log starts in the middle of a batch, after a DeleteRecords, and ours is empty.
-            end = log.log_end_offset
-            if end != log.log_start_offset or not error.first_offset < end <= error.last_offset:
-                raise
-            log.truncate_fully_and_start_at(Offset(error.first_offset), end)
-            result = log.append_as_follower(records)
-        if result.last_offset >= 0:
-            self._bytes_in.value += result.size
-            throttle = self._throttle
-            if throttle is not None and throttle.is_on and throttle.applies_to(log):
-                throttle.record(result.size)
-            self._appended[log] = None
-            state.moved_to(log.log_end_offset, log.leader_epochs.latest)
-            state.backoff_s = FIRST_BACKOFF_S
-            self._changed[state.topic_partition] = None
-
-    def _follow_watermarks(self, state: FetchState, log: "Log", data: PartitionData) -> None:
-        before = log.high_watermark
-        after = log.set_high_watermark(data.high_watermark)
-        if data.log_start_offset > log.log_start_offset and log.advance_log_start(
-            min(data.log_start_offset, after)
-        ):
-            self._changed[state.topic_partition] = None
-        if after != before:
-            state.partition.waiters.fire_watermark()
-        state.lag = max(0, data.high_watermark - state.fetch_offset)
-
-    def _truncate(self, state: FetchState, log: "Log", epoch: LeaderEpoch, end_offset: Offset) -> None:
-        target = truncation_offset(log, epoch, end_offset, state.fetch_offset)
-        level = logging.WARNING if target < log.high_watermark else logging.INFO
-        logger.log(
-            level,
-            "truncating %s from %d to %d (high watermark %d): the leader's epoch %d ends at %d",
-            state.topic_partition,
-            log.log_end_offset,
-            target,
-            log.high_watermark,
-            epoch,
-            end_offset,
-        )
-        log.truncate_suffix(target)
-        self._truncated[log] = None
-        state.moved_to(log.log_end_offset, log.leader_epochs.latest)
-        self._changed[state.topic_partition] = None
-        state.partition.truncated()
+            self._stop_fetching(state, str(error))
 
     # Out of range
 
@@ -431,24 +373,24 @@ class Fetcher:
                     self._changed[topic_partition] = None
             except ApiError as error:
                 if error.error is Error.FENCED_LEADER_EPOCH:
-                    self._give_up(state, _FENCED)
+                    self._stop_fetching(state, _FENCED)
                 else:
                     self._delay(state)
             except LogError as error:
-                self._give_up(state, str(error))
+                self._stop_fetching(state, str(error))
 
     # Errors
 
     def _delay(self, state: FetchState) -> None:
         if self.states.get(state.topic_partition) is not state:
-            return  # it was asked about for a while, and is in another epoch, or elsewhere, by now
+            return  # meanwhile it is in another epoch, or elsewhere
         state.delay(self._clock.monotonic(), self._config.replica_fetch_backoff_ms / 1000)
         self._delayed[state.topic_partition] = state
         self._dropped[state.topic_partition] = None
 
-    def _give_up(self, state: FetchState, reason: str) -> None:
+    def _stop_fetching(self, state: FetchState, reason: str) -> None:
         topic_partition = state.topic_partition
         if self.states.get(topic_partition) is state:
             self.remove(topic_partition)
             self._on_failed(topic_partition, reason)
-            logger.warning("%s is not fetched any more: %s", topic_partition, reason)
+            logger.warning("stopped fetching %s: %s", topic_partition, reason)
