@@ -393,6 +393,15 @@ class Group(Generic[K, V]):
                 raise failure
             await self._wait_assigned()
 
+    async def wait_assigned(self) -> None:
+        """Wait until this member has partitions; raises what fails until then, as ``__anext__`` does."""
+        await runtime.checkpoint()
+        while not self._owned:
+            self._check_open()
+            if self._failure is not None:
+                raise self._failure
+            await self._wait_assigned()
+
     async def _wait_assigned(self) -> None:
         """Wait until partitions were assigned, batches have come or something failed."""
         if self._assigned.is_set():  # one that is not may have another task in it

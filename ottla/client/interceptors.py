@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.client.errors import ClientError
-from ottla.client.producer_batch import Place
+from ottla.client.producer_batch import Acknowledged
 from wire.records.record import Header
 
 _log = logging.getLogger(__name__)
@@ -29,8 +29,8 @@ class OutgoingRecord:
 
 OnSend = Callable[[OutgoingRecord], OutgoingRecord | None]
 """Returns the record to send, or None to drop it."""
-OnAcknowledged = Callable[[Sequence[Place], ClientError | None], None]
-"""Gets the places of a batch's records; where it failed, no places and the error."""
+OnAcknowledged = Callable[[Acknowledged, ClientError | None], None]
+"""Gets the places of a batch's records, made on access; where it failed, none and the error."""
 
 
 def intercept_send(interceptors: Sequence[OnSend], record: OutgoingRecord) -> OutgoingRecord | None:

@@ -20,7 +20,7 @@ from ottla.client.interceptors import OnAcknowledged, OnSend, OutgoingRecord, in
 from ottla.client.memory_budget import MemoryBudget
 from ottla.client.partition_queue import PartitionQueue
 from ottla.client.partitioners import KeyHash
-from ottla.client.producer_batch import Place, ProducerBatch
+from ottla.client.producer_batch import Acknowledged, Place, ProducerBatch
 from ottla.client.routes import Route, Routes
 from ottla.client.sender import Sender
 from wire.records.record import Header
@@ -524,8 +524,7 @@ class Producer:
         self._failed.append(batch)
 
     def _show_outcome(self, batch: ProducerBatch) -> None:
-        places = [] if batch.error is not None else [batch.place(i) for i in range(len(batch.values))]
-        notify(self._on_acknowledged, places, batch.error)
+        notify(self._on_acknowledged, Acknowledged(batch), batch.error)
 
     def _raise_failures(self) -> None:
         failed, self._failed = self._failed, []

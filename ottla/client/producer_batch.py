@@ -1,7 +1,7 @@
 """The records that are on their way to one partition together, and what became of them. No I/O."""
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, overload
 
 from ottla.client.batch_encoding import (
     BATCH_OVERHEAD,
@@ -33,6 +33,41 @@ class Place(NamedTuple):
     partition: int
     offset: int
     timestamp: int
+
+
+class Acknowledged(Sequence[Place]):
+    """The places of a batch's records, made on access.
+
+    Args:
+        batch: A batch whose outcome is known; a failed one has no places.
+    """
+
+    def __init__(self, batch: "ProducerBatch") -> None:
+        self._batch = batch
+
+    def __len__(self) -> int:
+        return 0 if self._batch.error is not None else len(self._batch.values)
+
+    @overload
+    def __getitem__(self, index: int) -> Place: ...
+    @overload
+    def __getitem__(self, index: slice) -> "list[Place]": ...
+    def __getitem__(self, index: int | slice) -> "Place | list[Place]":
+        if isinstance(index, slice):
+            return [self._batch.place(at) for at in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"record {index} of {len(self)}")
+        return self._batch.place(index % len(self))
+
+    @property
+    def sent_ms(self) -> Sequence[int]:
+        """The records' own timestamps: when they were accepted, where the caller gave none."""
+        return self._batch.timestamps
+
+    @property
+    def byte_count(self) -> int:
+        """Bytes of the values."""
+        return sum(len(value) for value in self._batch.values if value is not None)
 
 
 class ProducerBatch:

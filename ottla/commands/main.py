@@ -64,6 +64,18 @@ _COMMANDS: Final = {
         "ottla.commands.console.console_consumer",
         "Write records to the standard output.",
     ),
+    "producer-perf-test": (
+        "ottla.commands.performance.producer_perf_test",
+        "Measure how fast records are produced.",
+    ),
+    "consumer-perf-test": (
+        "ottla.commands.performance.consumer_perf_test",
+        "Measure how fast records are consumed.",
+    ),
+    "end-to-end-latency": (
+        "ottla.commands.performance.end_to_end_latency",
+        "Measure the time from sending a record to having read it.",
+    ),
     "probe": (
         "ottla.commands.diagnosis.probe",
         "Send records through a cluster, time each step, count losses.",

@@ -1,7 +1,6 @@
 """``ottla console-producer``: kafka-console-producer's flags; lines of the standard input become records."""
 
 import sys
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +20,8 @@ from ottla.commands.terminal.connecting import client_settings
 from ottla.commands.terminal.failure import CommandError, failing_on
 
 if TYPE_CHECKING:
-    from ottla.client import ClientError, Kafka, Place, Producer
+    from ottla.client import ClientError, Kafka, Producer
+    from ottla.client.producer_batch import Acknowledged
     from ottla.commands.console.standard_input import StandardInput
 
 _JAVA_READERS: Final = frozenset(
@@ -229,7 +229,7 @@ class _Production:
         if isinstance(reader, CsvReader) and reader.is_inside:
             raise LineError("the input ends within a quoted field")
 
-    def _acknowledged(self, _: "Sequence[Place]", error: "ClientError | None") -> None:
+    def _acknowledged(self, _: "Acknowledged", error: "ClientError | None") -> None:
         if error is not None:
             click.echo(f"error: {error}", err=True)
 

@@ -1,0 +1,1 @@
+"""``ottla producer-perf-test``, ``consumer-perf-test`` and ``end-to-end-latency``: how fast records move."""
