@@ -12,14 +12,19 @@ WALL_START_MS: Final = 1_700_000_000_000
 
 
 class SimulatedClock:
-    """Both clocks of a machine, driven by trio's clock: a `MockClock` moves all of them at once."""
+    """Both clocks of a machine, driven by trio's clock: a `MockClock` moves all of them at once.
+
+    Attributes:
+        jump_ms: How far the wall clock has been set off, by a fault.
+    """
 
     def __init__(self) -> None:
+        self.jump_ms = 0
         self._latest = 0.0
 
     def wall_ms(self) -> WallMs:
         """Return milliseconds since 1970."""
-        return WallMs(WALL_START_MS + int(self.monotonic() * 1000))
+        return WallMs(WALL_START_MS + self.jump_ms + int(self.monotonic() * 1000))
 
     def monotonic(self) -> MonotonicSeconds:
         """Return seconds since the simulation began.

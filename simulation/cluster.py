@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 import trio
 
 from cluster.broker.broker import Broker
+from cluster.broker.exit_codes import BrokerStopError, stop_reason
 from cluster.configuration.broker_config import BrokerConfig
 from cluster.environment.ports import Environment
 from cluster.network.broker_client import BrokerClient
@@ -38,16 +39,22 @@ _T = TypeVar("_T")
 
 
 class SimulatedSession(FakeZooKeeper):
-    """A session whose process may be killed: then nobody closes it."""
+    """A session whose process may be killed: then nobody closes it.
+
+    Attributes:
+        is_dead: Whether it was.
+    """
+
+    is_dead = False
 
     def die(self) -> None:
         """Die with the process: the session waits for its timeout."""
         self.abandon()
-        self._dead = True
+        self.is_dead = True
 
     def close(self) -> None:
         """End the session in good order, unless the process is dead."""
-        if not getattr(self, "_dead", False):
+        if not self.is_dead:
             super().close()
 
 
@@ -57,11 +64,19 @@ class Machine:
     Attributes:
         broker: The running broker, or None.
         disk: Its disk, which outlives the broker.
+        clock: Its clocks.
+        session: The ZooKeeper session of the last broker that ran here.
+        work_delay_s: How long work beside the loop takes, in seconds: a slow disk, where it is not 0.
+        failure: Why the last broker stopped by itself.
+        ended: Set while none runs.
     """
 
-    def __init__(self, name: str, disk: SimulatedDisk) -> None:
+    def __init__(self, name: str, disk: SimulatedDisk, clock: SimulatedClock) -> None:
         self.name = name
         self.disk = disk
+        self.clock = clock
+        self.work_delay_s = 0.0
+        self.failure: BrokerStopError | None = None
         self.broker: Broker | None = None
         self.session: SimulatedSession | None = None
         self.scope = trio.CancelScope()
@@ -97,10 +112,7 @@ class SimulatedCluster:
             delay=partial(self.random.uniform, 0.0001, 0.002), wall_ms=self.clock.wall_ms
         )
         self.machines = {
-            BrokerId(number): Machine(
-                f"broker-{number}", SimulatedDisk(now_ms=self.clock.wall_ms, choose=self._choose)
-            )
-            for number in range(broker_count)
+            BrokerId(number): self._machine(f"broker-{number}") for number in range(broker_count)
         }
         self._settings = dict(settings or {})
         self._nursery: trio.Nursery | None = None
@@ -114,7 +126,7 @@ class SimulatedCluster:
             task_status.started()
 
     async def start(self, *broker_ids: int) -> None:
-        """Start brokers, or start them again, and wait until they serve."""
+        """Start brokers, or start them again, and wait until they serve, or have stopped by themselves."""
         for number in broker_ids or tuple(self.machines):
             machine = self.machines[BrokerId(number)]
             machine.scope, machine.ended = trio.CancelScope(), trio.Event()
@@ -122,7 +134,9 @@ class SimulatedCluster:
             if self._nursery is None:
                 raise RuntimeError("the cluster does not run")
             self._nursery.start_soon(self._live, machine, broker, name=machine.name)
-            await broker.ready.wait()
+            async with trio.open_nursery() as either:
+                either.start_soon(_cancel_after, broker.ready, either.cancel_scope)
+                either.start_soon(_cancel_after, machine.ended, either.cancel_scope)
 
     async def stop(self, broker_id: int) -> None:
         """Stop a broker as SIGTERM does, and wait until it has left."""
@@ -191,12 +205,19 @@ class SimulatedCluster:
                 await trio.sleep(LOOK_AGAIN_S)
 
     async def _live(self, machine: Machine, broker: Broker) -> None:
-        """Be a broker's process: what it dies of when it is killed stays in here."""
+        """Be a broker's process: what it dies of when it is killed stays in here, and so does an orderly failure."""
+        machine.failure = None
         try:
             with machine.scope:
                 await broker.run()
         except* SimulatedCrash:
             pass
+        except* Exception as failure:
+            machine.failure = stop_reason(failure)
+            if machine.failure is None:
+                raise
+            self.network.note(f"{machine.name} stops: {machine.failure}")
+            self._die(machine)
         finally:
             machine.broker = None
             machine.ended.set()
@@ -210,6 +231,18 @@ class SimulatedCluster:
         machine.disk.crash_at(0)
         machine.scope.cancel()
         await machine.ended.wait()
+
+    def _die(self, machine: Machine) -> None:
+        """See to what a process leaves behind that ended by itself: the guardian closes its session."""
+        machine.disk.stop()
+        session = machine.session
+        if session is not None:
+            session.die()
+            self.ensemble.close_session(session.session_id, session.session_password)
+
+    def _machine(self, name: str) -> Machine:
+        clock = SimulatedClock()
+        return Machine(name, SimulatedDisk(now_ms=clock.wall_ms, choose=self._choose), clock)
 
     def _config(self, number: int) -> BrokerConfig:
         return BrokerConfig(
@@ -228,19 +261,26 @@ class SimulatedCluster:
     def _surroundings(self, machine: Machine) -> Environment:
         def open_session(config: BrokerConfig) -> SimulatedSession:
             timeout_s = config.zookeeper_session_timeout_ms / 1000
-            machine.session = SimulatedSession(self.ensemble, timeout_s, self.clock.monotonic)
+            machine.session = SimulatedSession(self.ensemble, timeout_s, machine.clock.monotonic)
             return machine.session
+
+        async def offload(work: Callable[[], _T]) -> _T:
+            if machine.work_delay_s:
+                await trio.sleep(machine.work_delay_s)
+            else:
+                await trio.lowlevel.checkpoint()
+            return work()
 
         host = self.network.host(machine.name)
         return Environment(
-            clock=self.clock,
+            clock=machine.clock,
             disk=machine.disk,
             open_session=open_session,
             dial=host.dial,
             close_session=self._close_session,
             make_listeners=host.listeners,
-            offloads=all_by(_at_once),
-            offload_abandoned=_at_once,
+            offloads=all_by(offload),
+            offload_abandoned=offload,
             random=random.Random(self.random.getrandbits(64)),
             has_files=False,
             cleaning_worker=partial(InlineWorker, machine.disk),
@@ -255,6 +295,6 @@ class SimulatedCluster:
         return self.random.randint(0, count)
 
 
-async def _at_once(work: Callable[[], _T]) -> _T:
-    await trio.lowlevel.checkpoint()
-    return work()
+async def _cancel_after(event: trio.Event, scope: trio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()

@@ -130,7 +130,7 @@ class SimulatedConnection(Connection):
         try:
             while queue:
                 part = queue[0]
-                data = _read(part) if isinstance(part, FileRange) else part
+                data = read_range(part) if isinstance(part, FileRange) else part
                 sent = self._end.send(data)
                 self._sent_bytes += sent
                 self._counters.sent_bytes += sent
@@ -228,7 +228,7 @@ class SimulatedPort:
                 break
 
 
-def _read(file_range: FileRange) -> bytes:
+def read_range(file_range: FileRange) -> bytes:
     """Read a range from a file of the machine, or of a simulated disk, which has no descriptor.
 
     Raises:

@@ -440,6 +440,11 @@ class Broker:
                 description["partitions"] = self.describe_partitions()
         return description
 
+    @property
+    def logs(self) -> LogStore | None:
+        """Its logs; None until the directories are open."""
+        return self._logs
+
     def describe_partitions(self) -> list[dict[str, Any]]:
         """Describe the replicas that this broker hosts."""
         return [] if self._components is None else describe_partitions(self._components.context.replicas)

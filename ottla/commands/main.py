@@ -85,6 +85,10 @@ _COMMANDS: Final = {
         "ottla.commands.inspection.state_changes",
         "Show the brokers' state-change journals, merged.",
     ),
+    "simulate": (
+        "ottla.commands.simulation.simulate",
+        "Run simulated clusters under random faults, by the thousand.",
+    ),
     "zookeeper-shell": ("ottla.commands.inspection.zookeeper_shell", "Look at the znodes of a cluster."),
     "pipeline": ("ottla.commands.pipeline", "Spark jobs: topics to tables and back, and checks of topics."),
 }

@@ -1,0 +1,108 @@
+"""Many runs, in processes beside this one: each seed's outcome as it comes."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from multiprocessing import get_context
+from typing import Final
+
+from simulation.soup.faults import FAULTS
+from simulation.soup.operations import OPERATIONS
+from simulation.soup.plan import Plan, make_plan
+from simulation.soup.run import Outcome, run_plan
+
+SECONDS: Final = 30.0
+FAULTS_MAX: Final = 12
+OPERATIONS_MAX: Final = 8
+_RUNS_OF_A_PROCESS: Final = 200
+_HASH_SEED: Final = "PYTHONHASHSEED"
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """What plans are drawn from.
+
+    Attributes:
+        faults: Names in `FAULTS`.
+        operations: Names in `OPERATIONS`.
+        seconds: How long faults go on in each run.
+        faults_max: The most faults of a run.
+        operations_max: The most operations of a run.
+    """
+
+    faults: Sequence[str] = tuple(FAULTS)
+    operations: Sequence[str] = tuple(OPERATIONS)
+    seconds: float = SECONDS
+    faults_max: int = FAULTS_MAX
+    operations_max: int = OPERATIONS_MAX
+
+    def plan(self, seed: int) -> Plan:
+        """Draw a plan from a seed."""
+        return make_plan(
+            seed,
+            {name: FAULTS[name][1] for name in self.faults},
+            {name: OPERATIONS[name][1] for name in self.operations},
+            seconds=self.seconds,
+            faults_max=self.faults_max,
+            operations_max=self.operations_max,
+        )
+
+
+def run_seeds(seeds: Iterable[int], mix: Mix, jobs: int) -> Iterator[Outcome]:
+    """Carry out the plans of seeds, several at once, and yield each outcome as it comes.
+
+    A failure has its story with it; what holds comes back without.
+
+    Args:
+        seeds: Which.
+        mix: What plans are drawn from.
+        jobs: How many processes.
+    """
+    with workers(jobs) as pool:
+        remaining = iter(seeds)
+        begun: set[Future[Outcome]] = set()
+        while True:
+            for seed in islice(remaining, 2 * jobs - len(begun)):
+                begun.add(pool.submit(partial(_run_seed, seed, mix)))
+            if not begun:
+                return
+            done, begun = wait(begun, return_when=FIRST_COMPLETED)
+            for each in done:
+                yield each.result()
+
+
+@contextmanager
+def workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Open processes in which the same seed means the same run."""
+    before = os.environ.get(_HASH_SEED)
+    os.environ[_HASH_SEED] = "0"
+    pool = ProcessPoolExecutor(
+        jobs, mp_context=get_context("spawn"), initializer=_quieten, max_tasks_per_child=_RUNS_OF_A_PROCESS
+    )
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        if before is None:
+            del os.environ[_HASH_SEED]
+        else:
+            os.environ[_HASH_SEED] = before
+
+
+def _quieten() -> None:
+    import logging
+    import signal
+
+    logging.disable(logging.CRITICAL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the command, which ends its workers
+
+
+def _run_seed(seed: int, mix: Mix) -> Outcome:
+    outcome = run_plan(mix.plan(seed))
+    if not outcome.violation:
+        outcome.log.clear()
+    return outcome
