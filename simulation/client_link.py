@@ -102,7 +102,9 @@ class SimulatedClientLink:
         return BrokerUnreachable(f"the connection to {self.address} broke: {error.strerror or error}")
 
 
-def client_dialer(network: SimulatedNetwork, host: str) -> Callable[[Address, float], Awaitable[SimulatedClientLink]]:
+def client_dialer(
+    network: SimulatedNetwork, host: str
+) -> Callable[[Address, float], Awaitable[SimulatedClientLink]]:
     """Return what connects the clients on a simulated machine: the `dialer` of a `Kafka`.
 
     Args:

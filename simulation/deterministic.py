@@ -23,15 +23,16 @@ def run_deterministically(main: Callable[[], Awaitable[Any]], seed: int) -> Any:
     Returns:
         What `main` returns.
     """
-    chance: random.Random = _trio_run._r
+    internals: Any = _trio_run
+    chance: random.Random = internals._r
     before = chance.getstate()
-    allowed = _trio_run._ALLOW_DETERMINISTIC_SCHEDULING
+    allowed = internals._ALLOW_DETERMINISTIC_SCHEDULING
     chance.seed(seed)
-    _trio_run._ALLOW_DETERMINISTIC_SCHEDULING = True
+    internals._ALLOW_DETERMINISTIC_SCHEDULING = True
     try:
         return trio.run(
             main, clock=trio.testing.MockClock(autojump_threshold=0), strict_exception_groups=True
         )
     finally:
-        _trio_run._ALLOW_DETERMINISTIC_SCHEDULING = allowed
+        internals._ALLOW_DETERMINISTIC_SCHEDULING = allowed
         chance.setstate(before)

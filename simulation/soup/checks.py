@@ -5,7 +5,7 @@ The numbers are those of the table in docs/simulation.md.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from cluster.zookeeper.client import Create, Operation, SetData
@@ -91,19 +91,22 @@ class Watcher:
         running = self._world.cluster.running()
         for number, broker in running.items():
             controller = broker.describe(partitions=False).get("controller", {})
-            if controller.get("active") and (epoch := controller.get("epoch")) is not None:
-                if self._controllers.setdefault(epoch, number) != number:
-                    raise Violation("I7", f"brokers {self._controllers[epoch]} and {number} control in epoch {epoch}")
-        for number, each in self._world.replicas():
+            epoch = controller.get("epoch", -1)
+            if controller.get("active") and self._controllers.setdefault(epoch, number) != number:
+                raise Violation(
+                    "I7", f"brokers {self._controllers[epoch]} and {number} control in epoch {epoch}"
+                )
+        for replica_on, each in self._world.replicas():
             place = each["topic"], each["partition"]
             if each["is_leader"]:
                 key = (*place, each["leader_epoch"])
                 # A topic that was deleted and made again counts its epochs anew.
-                if place in self._states and self._leaders.setdefault(key, number) != number:
-                    if not place[0].startswith("churn"):
-                        raise Violation("I6", f"{self._leaders[key]} and {number} lead {place} in epoch {key[2]}")
+                if self._leaders.setdefault(key, replica_on) != replica_on and place[0] in (ORDERS, BILLS):
+                    raise Violation(
+                        "I6", f"{self._leaders[key]} and {replica_on} lead {place} in epoch {key[2]}"
+                    )
             if place[0] in (ORDERS, BILLS):
-                self._compare(number, place)
+                self._compare(replica_on, place)
 
     def _compare(self, number: int, place: _Place) -> None:
         """Check that a replica has, below its high watermark, what every other has there."""
@@ -121,7 +124,8 @@ class Watcher:
             identity = header.last_offset, header.crc, header.partition_leader_epoch
             if self._agreed.setdefault((place, header.base_offset), identity) != identity:
                 raise Violation(
-                    "I4", f"broker {number} has another batch at {header.base_offset} of {place[0]}-{place[1]}"
+                    "I4",
+                    f"broker {number} has another batch at {header.base_offset} of {place[0]}-{place[1]}",
                 )
         self._agreed_to[key] = end
 
@@ -153,7 +157,7 @@ def check_end(world: World, ledger: Ledger) -> None:
     orders: list[bytes] = []
     for partition in range(ORDERS_PARTITIONS):
         values = dict(_values(_leaders_log(world, ORDERS, partition)))
-        _check_partition(partition, values, ledger)
+        check_orders(partition, values, ledger)
         orders += values.values()
     bills: list[bytes] = []
     for partition in range(BILLS_PARTITIONS):
@@ -161,7 +165,9 @@ def check_end(world: World, ledger: Ledger) -> None:
     if sorted(bills) != sorted(orders):
         lost = sorted(set(orders) - set(bills))[:3]
         twice = sorted({each for each in bills if bills.count(each) > 1})[:3]
-        raise Violation("I11", f"of {len(orders)} orders {len(bills)} are billed; not billed: {lost}; twice: {twice}")
+        raise Violation(
+            "I11", f"of {len(orders)} orders {len(bills)} are billed; not billed: {lost}; twice: {twice}"
+        )
     _check_replicas(world)
 
 
@@ -175,11 +181,23 @@ def is_billed(world: World) -> bool:
     return bills >= orders
 
 
-def _check_partition(partition: int, values: dict[int, bytes], ledger: Ledger) -> None:
+def check_orders(partition: int, values: Mapping[int, bytes], ledger: Ledger) -> None:
+    """Check the records of one partition of the orders.
+
+    Args:
+        partition: Which.
+        values: What is in it, by offset.
+        ledger: What was promised.
+
+    Raises:
+        Violation: one of I1 to I4 does not hold.
+    """
     where = f"{ORDERS}-{partition}"
     for (number, offset), value in ledger.acknowledged.items():
         if number == partition and values.get(offset) != value:
-            raise Violation("I1", f"{value!r} was acknowledged at {offset} of {where}, where {values.get(offset)!r} is")
+            raise Violation(
+                "I1", f"{value!r} was acknowledged at {offset} of {where}, where {values.get(offset)!r} is"
+            )
     seen = list(values.values())
     if len(set(seen)) != len(seen):
         twice = next(each for each in seen if seen.count(each) > 1)
@@ -201,7 +219,7 @@ def _check_replicas(world: World) -> None:
         log = None if broker.logs is None else broker.logs.get(TopicPartition(*place))
         if log is None or place[0] not in (ORDERS, BILLS):
             continue
-        own = [(h.base_offset, h.crc) for h, _ in batches(log, 0, log.high_watermark)]
+        own: list[tuple[int, int]] = [(h.base_offset, h.crc) for h, _ in batches(log, 0, log.high_watermark)]
         other, expected = found.setdefault(place, (number, own))
         shared = min(len(own), len(expected))
         if own[:shared] != expected[:shared]:

@@ -24,7 +24,9 @@ _RETRY_S: Final = 0.2
 _IN_FLIGHT: Final = 5
 _PACE_S: Final = 0.15
 _PATIENCE_S: Final = 120.0
-_GROUP: Final = {"session_timeout": 6.0, "heartbeat_interval": 1.0, "rebalance_timeout": 10.0}
+_SESSION_TIMEOUT_S: Final = 6.0
+_HEARTBEAT_S: Final = 1.0
+_REBALANCE_TIMEOUT_S: Final = 10.0
 
 
 @dataclass(slots=True)
@@ -116,7 +118,15 @@ async def copy(world: World, ledger: Ledger, name: str) -> None:
                 kafka.producer(
                     transactional_id=name, transaction_timeout=10.0, delivery_timeout=_PATIENCE_S
                 ) as out,
-                kafka.group(COPIERS, ORDERS, start=EARLIEST, isolation=READ_COMMITTED, **_GROUP) as group,
+                kafka.group(
+                    COPIERS,
+                    ORDERS,
+                    start=EARLIEST,
+                    isolation=READ_COMMITTED,
+                    session_timeout=_SESSION_TIMEOUT_S,
+                    heartbeat_interval=_HEARTBEAT_S,
+                    rebalance_timeout=_REBALANCE_TIMEOUT_S,
+                ) as group,
             ):
                 await out.process(group, copy_batch)
         except* ClientError as error:
@@ -140,7 +150,14 @@ async def read(world: World, ledger: Ledger, name: str) -> None:
             async with (
                 world.kafka(f"reader {name}") as kafka,
                 kafka.group(
-                    READERS, ORDERS, start=EARLIEST, commit_interval=0.5, on_commit=[committed], **_GROUP
+                    READERS,
+                    ORDERS,
+                    start=EARLIEST,
+                    commit_interval=0.5,
+                    on_commit=[committed],
+                    session_timeout=_SESSION_TIMEOUT_S,
+                    heartbeat_interval=_HEARTBEAT_S,
+                    rebalance_timeout=_REBALANCE_TIMEOUT_S,
                 ) as group,
             ):
                 async for batch in group:

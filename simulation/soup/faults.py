@@ -321,7 +321,10 @@ def _slow(chance: Random, brokers: int) -> Fields:
 
 
 def _jump(chance: Random, brokers: int) -> Fields:
-    return {"broker": chance.randrange(brokers), "amount": chance.choice((-2 * _DAY_MS, -5000, 5000, 2 * _DAY_MS))}
+    return {
+        "broker": chance.randrange(brokers),
+        "amount": chance.choice((-2 * _DAY_MS, -5000, 5000, 2 * _DAY_MS)),
+    }
 
 
 FAULTS: Final[Mapping[str, tuple[Fault, Callable[[Random, int], Fields]]]] = {

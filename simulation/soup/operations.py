@@ -27,6 +27,7 @@ from wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from wire.types import BrokerId
 
 Operation = Callable[[World, Happening], Awaitable[None]]
 
@@ -52,7 +53,9 @@ async def create(world: World, happening: Happening) -> None:
 async def delete(world: World, happening: Happening) -> None:
     """A topic is deleted; it may not be there."""
     world.note(f"topic {_churn(happening)} is deleted")
-    await world.ask_controller(DeleteTopicsRequest(topic_names=[_churn(happening)], timeout_ms=_TIMEOUT_MS), 4)
+    await world.ask_controller(
+        DeleteTopicsRequest(topic_names=[_churn(happening)], timeout_ms=_TIMEOUT_MS), 4
+    )
 
 
 async def add_partitions(world: World, happening: Happening) -> None:
@@ -66,7 +69,7 @@ async def add_partitions(world: World, happening: Happening) -> None:
 async def reassign(world: World, happening: Happening) -> None:
     """A partition moves to other brokers, in an order that makes another one its preferred leader."""
     chance = Random(f"{world.plan.seed} {happening.amount}")
-    replicas = chance.sample(world.broker_ids, 3)
+    replicas = [BrokerId(each) for each in chance.sample(world.broker_ids, 3)]
     world.note(f"{ORDERS}-{happening.other} moves to {replicas}")
     partition = ReassignablePartition(partition_index=happening.other, replicas=replicas)
     topic = ReassignableTopic(name=ORDERS, partitions=[partition])
@@ -81,7 +84,7 @@ async def cancel(world: World, happening: Happening) -> None:
     await world.ask_controller(AlterPartitionReassignmentsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS), 0)
 
 
-async def elect(world: World, happening: Happening) -> None:
+async def elect(world: World, happening: Happening) -> None:  # noqa: ARG001 - its kind says all
     """Preferred leaders are elected."""
     world.note("preferred leaders are elected")
     partitions = [TopicPartitions(topic=ORDERS, partitions=list(range(ORDERS_PARTITIONS)))]

@@ -2,6 +2,7 @@
 
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -24,6 +25,7 @@ from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 LOOK_EVERY_S: Final = 0.1
 HEALED_WITHIN_S: Final = 120.0
 ENDED_WITHIN_S: Final = 240.0
+_STARTS_MAX: Final = 30
 CALM_S: Final = 2.0
 """How long producers go on after everything has healed."""
 
@@ -64,10 +66,9 @@ def run_plan(plan: Plan) -> Outcome:
     except* Violation as found:
         first = _first(found)
         outcome.violation, outcome.kind = str(first), getattr(first, "invariant", "")
-    except* trio.TooSlowError as slow:
-        outcome.violation, outcome.kind = str(_first(slow)) or run.waiting_for, "hang"
-        outcome.violation = f"hang: {run.waiting_for}"
-    except* Exception as bug:
+    except* trio.TooSlowError:
+        outcome.kind, outcome.violation = "hang", f"hang: {run.waiting_for}{run.missing}"
+    except* Exception as bug:  # noqa: BLE001 - a bug is an outcome
         first = _first(bug)
         outcome.kind = f"bug {type(first).__name__}"
         outcome.violation = f"bug: {type(first).__name__}: {first}"
@@ -90,12 +91,14 @@ class Run:
     Attributes:
         outcome: What became of it so far.
         waiting_for: What it waits for, for the text of a hang.
+        missing: What the cluster lacked then.
     """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.outcome = Outcome(plan)
         self.waiting_for = ""
+        self.missing = ""
         self._world = World(plan)
         self._ledger = Ledger()
         self._watcher = Watcher(self._world)
@@ -116,7 +119,7 @@ class Run:
             nursery.start_soon(self._watch)
             async with trio.open_nursery() as clients:
                 await self._mix(clients)
-                await self._heal()
+                await self._heal(clients)
                 await self._finish()
                 clients.cancel_scope.cancel()
             check_end(self._world, self._ledger)
@@ -168,25 +171,31 @@ class Run:
         await sender.run()
         self._sent += 1
 
-    async def _heal(self) -> None:
+    async def _heal(self, clients: trio.Nursery) -> None:
         world = self._world
         world.note("everything is healed")
         heal(world)
-        async with trio.open_nursery() as starting:
-            for number, machine in world.cluster.machines.items():
-                if machine.broker is None or machine.ended.is_set():
-                    starting.start_soon(self._start, int(number))
-        await self._wait("every partition led, with all its replicas in sync", world.is_whole, HEALED_WITHIN_S)
+        clients.start_soon(self._keep_up)
+        await self._wait(
+            "every partition led, with all its replicas in sync", world.is_whole, HEALED_WITHIN_S
+        )
         world.note("the cluster is whole")
 
-    async def _start(self, number: int) -> None:
-        machine = self._world.machine(number)
-        for _ in range(30):
-            await self._world.cluster.start(number)
-            if machine.broker is not None:
-                return
-            await trio.sleep(1.0)
-        raise Violation("I12", f"broker {number} does not start: {machine.failure}")
+    async def _keep_up(self) -> None:
+        """Start every broker that does not run, those included whose shutdown was under way when all was healed."""
+        world = self._world
+        failures: Counter[int] = Counter()
+        while True:
+            for number in world.broker_ids:
+                machine = world.machine(number)
+                if machine.broker is not None:
+                    continue
+                world.note(f"broker {number} is started")
+                await world.cluster.start(number)
+                failures[number] += machine.broker is None
+                if failures[number] == _STARTS_MAX:
+                    raise Violation("I12", f"broker {number} does not start: {machine.failure}")
+            await trio.sleep(LOOK_EVERY_S)
 
     async def _finish(self) -> None:
         world = self._world
@@ -202,10 +211,14 @@ class Run:
         await self._wait("every order billed", partial(is_billed, world), ENDED_WITHIN_S)
         await self._wait("the cluster whole in the end", world.is_whole, HEALED_WITHIN_S)
 
-    async def _wait(self, what: str, condition: object, timeout_s: float) -> None:
+    async def _wait(self, what: str, condition: Callable[[], bool], timeout_s: float) -> None:
         self.waiting_for = f"not within {timeout_s:g} s: {what}"
-        assert callable(condition)
-        await self._world.cluster.wait(condition, timeout_s)
+        try:
+            await self._world.cluster.wait(condition, timeout_s)
+        except trio.TooSlowError:
+            missing = self._world.what_is_missing()
+            self.missing = f"; {missing}" if missing else ""
+            raise
 
     async def _watch(self) -> None:
         while True:

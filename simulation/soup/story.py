@@ -10,7 +10,11 @@ _LAST: Final = 400
 def story(outcome: Outcome) -> str:
     """Return a failed run as text for people."""
     plan = outcome.plan
-    how = "records synced before they are acknowledged" if plan.durable else "records in memory when acknowledged"
+    how = (
+        "records synced before they are acknowledged"
+        if plan.durable
+        else "records in memory when acknowledged"
+    )
     lines = [
         f"Seed {plan.seed}: {plan.brokers} brokers, {how}. {outcome.violation}",
         "",

@@ -1,7 +1,7 @@
 """The cluster of one run, and what faults, operators, clients and checks need of it."""
 
 from random import Random
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import trio
 
@@ -14,6 +14,9 @@ from simulation.soup.plan import CONTROLLER, Plan
 from wire.errors import Error
 from wire.schema import Request
 from wire.types import BrokerId
+
+if TYPE_CHECKING:
+    from ottla.client.broker_links import Dialer
 
 CLIENTS: Final = "client"
 """The machine of all clients."""
@@ -113,26 +116,33 @@ class World:
 
     def is_whole(self) -> bool:
         """Whether every broker runs and knows the others, and every partition is led with all its replicas in sync."""
+        return not self.what_is_missing()
+
+    def what_is_missing(self) -> str:
+        """Say what a whole cluster has and this one has not; nothing where it is whole."""
         running = self.cluster.running()
         if len(running) < len(self.cluster.machines):
-            return False
+            return f"only the brokers {sorted(running)} run"
         ids = sorted(int(number) for number in running)
-        for broker in running.values():
+        for number, broker in running.items():
             described = broker.describe(partitions=False)
             if described.get("live_brokers") != ids or described.get("controller_id") not in ids:
-                return False
+                known, controller = described.get("live_brokers"), described.get("controller_id")
+                return f"broker {number} knows the brokers {known} and the controller {controller}"
         hosted: dict[tuple[str, int], set[int]] = {}
-        in_sync: dict[tuple[str, int], set[int]] = {}
-        wanted: dict[tuple[str, int], set[int]] = {}
-        for number, each in self.replicas():
+        led: dict[tuple[str, int], tuple[set[int], set[int]]] = {}
+        for number_on, each in self.replicas():
             place = each["topic"], each["partition"]
-            hosted.setdefault(place, set()).add(number)
+            hosted.setdefault(place, set()).add(number_on)
             if each["is_leader"]:
-                in_sync[place] = set(each["isr"])
-                wanted[place] = set(each["replicas"])
-        return hosted.keys() == in_sync.keys() and all(
-            wanted[place] == in_sync[place] == hosted[place] for place in hosted
-        )
+                led[place] = set(each["replicas"]), set(each["isr"])
+        for place, brokers in sorted(hosted.items()):
+            replicas, isr = led.get(place, (set(), set()))
+            if not replicas == isr == brokers:
+                return (
+                    f"{place[0]}-{place[1]} has the replicas {replicas}, the ISR {isr}, and is on {brokers}"
+                )
+        return ""
 
     # Asking as an operator does
 
@@ -165,5 +175,5 @@ class World:
             ConnectionSettings(client_id=name, request_timeout=4.0),
             clock=self.cluster.clock,
             source=Random(f"{self.plan.seed} {name}"),
-            dialer=client_dialer(self.cluster.network, CLIENTS),
+            dialer=cast("Dialer", client_dialer(self.cluster.network, CLIENTS)),
         )

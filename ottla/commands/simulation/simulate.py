@@ -11,7 +11,6 @@ import click
 from ottla.commands.terminal.failure import CommandError, failing_on
 
 if TYPE_CHECKING:
-    from simulation.soup.batch import Mix
     from simulation.soup.run import Outcome
 
 _STORIES: Final = "simulated"
@@ -19,12 +18,22 @@ _STORIES: Final = "simulated"
 
 @click.command("simulate")
 @click.option("--seeds", type=click.IntRange(1), default=100, show_default=True, help="How many runs.")
-@click.option("--seed", type=int, default=1, show_default=True, help="The first run's seed; the others follow.")
-@click.option("--faults", metavar="KIND,...", help="Only these kinds of faults; `none` for none.  [default: all]")
-@click.option("--operations", metavar="KIND,...", help="Only these operations; `none` for none.  [default: all]")
-@click.option("--seconds", type=click.FloatRange(1), default=30.0, show_default=True, help="Simulated, with faults.")
+@click.option(
+    "--seed", type=int, default=1, show_default=True, help="The first run's seed; the others follow."
+)
+@click.option(
+    "--faults", metavar="KIND,...", help="Only these kinds of faults; `none` for none.  [default: all]"
+)
+@click.option(
+    "--operations", metavar="KIND,...", help="Only these operations; `none` for none.  [default: all]"
+)
+@click.option(
+    "--seconds", type=click.FloatRange(1), default=30.0, show_default=True, help="Simulated, with faults."
+)
 @click.option("--jobs", type=click.IntRange(1), help="Processes.  [default: one for each core]")
-@click.option("--scenario", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Replay this file.")
+@click.option(
+    "--scenario", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Replay this file."
+)
 @click.option("--stories", type=click.Path(path_type=Path, file_okay=False), default=Path(_STORIES), show_default=True,
     help="Where failures are written: the story as text, and a scenario file that replays it.")  # fmt: skip
 @click.option("--shrink/--no-shrink", default=True, show_default=True, help="Make failures short.")
