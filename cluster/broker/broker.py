@@ -180,7 +180,9 @@ class Broker:
         components = self._components = await self._assemble(service, cluster_id, logs, registration)
         self._bind(components)
         if self.config.ottla_session_reattach:
-            await registration.close_former_session(self.config.zookeeper_connect)
+            await registration.close_former_session(
+                self.config.zookeeper_connect, self.config.zookeeper_access
+            )
         await self._run_replicas(service, components, registration)
         await self._serve_metrics(service)
         await self._join_and_serve(service, components, registration)

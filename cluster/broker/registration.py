@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cluster.zookeeper.broker_store import BrokerStore
     from cluster.zookeeper.guardian import GuardianLink
     from cluster.zookeeper.znodes import BrokerRegistration
+    from security.zookeeper_access import ZooKeeperAccess
     from timing.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -74,13 +75,14 @@ class Registration:
         """Call a listener with the new epoch after each registration."""
         self._listeners.append(listener)
 
-    async def close_former_session(self, hosts: str) -> None:
+    async def close_former_session(self, hosts: str, access: "ZooKeeperAccess") -> None:
         """Close the session that a former life of this broker left behind, so that its node is gone at once.
 
         Args:
             hosts: `zookeeper.connect`.
+            access: How ZooKeeper is reached.
         """
-        await trio.to_thread.run_sync(self._records.close_former, hosts, self._clock.monotonic)
+        await trio.to_thread.run_sync(self._records.close_former, hosts, self._clock.monotonic, access)
 
     async def in_session(self, operation: "Callable[[], Awaitable[_T]]") -> "_T":
         """Do something with ZooKeeper before this broker is registered, again in a new session if one expires.

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +14,8 @@ from cluster.configuration.listener_names import OWN_PREFIX, base_name, listener
 from cluster.configuration.served_values import ServedValues
 from cluster.configuration.setting import Service, Setting, UpdateMode, Value
 from cluster.configuration.synonyms import BROKER_SYNONYMS, TOPIC_DEFAULTS, synonyms_of
+from security.errors import SecurityConfigError
+from security.zookeeper_access import ZooKeeperAccess, zookeeper_access
 from storage.log_config import LogConfig
 from wire.types import BrokerId
 
@@ -97,6 +100,22 @@ class BrokerConfig(ServedValues):
     def replica_alter_log_dirs_rate(self) -> int:
         """How many bytes a second are copied between directories; `UNLIMITED` without a throttle."""
         return self._throttle("replica.alter.log.dirs.io.max.bytes.per.second")
+
+    @cached_property
+    def zookeeper_access(self) -> ZooKeeperAccess:
+        """How ZooKeeper is reached; the stores are read when this is first asked for.
+
+        Raises:
+            ConfigError: a setting, a store or a password cannot be used.
+        """
+        try:
+            return zookeeper_access(self._text_of)
+        except SecurityConfigError as error:
+            raise ConfigError(error.key, None, error.reason) from None
+
+    def _text_of(self, name: str) -> str | None:
+        value = self._values[name]
+        return None if value is None else text_of(value)
 
     def value(self, name: str) -> Value:
         """Return the present value of any broker setting by name."""

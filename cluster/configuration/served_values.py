@@ -136,6 +136,20 @@ class ServedValues:
     zookeeper_connect: str
     zookeeper_connection_timeout_ms: int
     zookeeper_session_timeout_ms: int
+    zookeeper_set_acl: bool
+    zookeeper_ssl_cipher_suites: tuple[str, ...] | None
+    zookeeper_ssl_client_enable: bool
+    zookeeper_ssl_crl_enable: bool
+    zookeeper_ssl_enabled_protocols: tuple[str, ...] | None
+    zookeeper_ssl_endpoint_identification_algorithm: str
+    zookeeper_ssl_keystore_location: str | None
+    zookeeper_ssl_keystore_password: str | None
+    zookeeper_ssl_keystore_type: str | None
+    zookeeper_ssl_ocsp_enable: bool
+    zookeeper_ssl_protocol: str
+    zookeeper_ssl_truststore_location: str | None
+    zookeeper_ssl_truststore_password: str | None
+    zookeeper_ssl_truststore_type: str | None
     group_min_session_timeout_ms: int
     group_max_session_timeout_ms: int
     group_initial_rebalance_delay_ms: int
@@ -179,4 +193,5 @@ class ServedValues:
     ottla_metrics_port: int
     ottla_peer_timeout_ms: int
     ottla_session_reattach: bool
+    ottla_zookeeper_jaas_config: str | None
     ottla_zookeeper_write_bytes_max: int

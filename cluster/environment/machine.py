@@ -34,6 +34,7 @@ def real_environment() -> Environment:
             connect_timeout_s=config.zookeeper_connection_timeout_ms / 1000,
             boottime=clock.boottime,
             write_bytes_max=config.ottla_zookeeper_write_bytes_max,
+            access=config.zookeeper_access,
         )
 
     closers = trio.CapacityLimiter(_SESSIONS_CLOSED_AT_ONCE)

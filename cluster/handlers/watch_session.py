@@ -35,6 +35,7 @@ def begin(call: "ApiCall[_Broker]") -> None:
                 request.session_id,
                 bytes(request.password),
                 request.timeout_ms / 1000,
+                call.broker.config.zookeeper_access,
             )
             watch.hold(request.broker_id, request.broker_epoch, key)
         else:

@@ -32,6 +32,7 @@ from struct import Struct
 from typing import Any, Final
 
 from cluster.zookeeper.session_closer import SessionKey, close_session
+from security.zookeeper_access import OPEN, ZooKeeperAccess
 from timing.clock import SystemClock
 
 logger = logging.getLogger(__name__)
@@ -90,6 +91,37 @@ class Heartbeats:
         return count, limit_ms / 1000
 
 
+class SharedSecrets:
+    """What it takes to reach ZooKeeper, in memory that both share; a pipe might not take all of it at once."""
+
+    def __init__(self) -> None:
+        self._descriptor = _anonymous_file()
+
+    def write(self, access: ZooKeeperAccess) -> int:
+        """Replace it, and return its size; the child's."""
+        if access == OPEN:
+            return 0
+        data = json.dumps(access.to_json()).encode()
+        os.pwrite(self._descriptor, data, 0)
+        return len(data)
+
+    def read(self, size: int) -> ZooKeeperAccess:
+        """Return what was written in so many bytes; the guardian's."""
+        if not size:
+            return OPEN
+        return ZooKeeperAccess.from_json(json.loads(os.pread(self._descriptor, size, 0)))
+
+
+def _anonymous_file() -> int:
+    """Return the descriptor of a file without a name, in memory where the system can."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("ottla-zookeeper-access", os.MFD_CLOEXEC)
+    import tempfile
+
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
 class Silence:
     """How long heartbeats have stayed away, of the time that this process was awake itself.
 
@@ -121,9 +153,15 @@ class Silence:
 class GuardianLink:
     """The child's end of the pipe to its guardian. Without a guardian everything is a no-op."""
 
-    def __init__(self, descriptor: int | None, heartbeats: Heartbeats | None = None) -> None:
+    def __init__(
+        self,
+        descriptor: int | None,
+        heartbeats: Heartbeats | None = None,
+        secrets: SharedSecrets | None = None,
+    ) -> None:
         self._descriptor = descriptor
         self._heartbeats = heartbeats
+        self._secrets = secrets
 
     @property
     def has_guardian(self) -> bool:
@@ -138,6 +176,7 @@ class GuardianLink:
                 "session_id": key.session_id,
                 "password": key.password.hex(),
                 "timeout_s": key.timeout_s,
+                "access": 0 if self._secrets is None else self._secrets.write(key.access),
             }
         )
 
@@ -192,6 +231,7 @@ def run_guarded(child_main: Callable[[GuardianLink], int]) -> int:
         raise RuntimeError("the guardian must fork before any thread is started")
     reader, writer = os.pipe()
     heartbeats = Heartbeats()
+    secrets = SharedSecrets()
     sys.stdout.flush()
     sys.stderr.flush()
     # The parent takes them one by one, and the child as it likes: none is lost between.
@@ -203,9 +243,9 @@ def run_guarded(child_main: Callable[[GuardianLink], int]) -> int:
         os.close(reader)
         os.set_blocking(writer, False)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _BLOCKED)
-        sys.exit(child_main(GuardianLink(writer, heartbeats)))
+        sys.exit(child_main(GuardianLink(writer, heartbeats, secrets)))
     os.close(writer)
-    guardian = _Guardian(child, reader, heartbeats)
+    guardian = _Guardian(child, reader, heartbeats, secrets)
     status = guardian.wait()
     guardian.close_session_of_the_dead()
     exit_code = os.waitstatus_to_exitcode(status)
@@ -230,10 +270,11 @@ class _Guardian:
     the main thread of a death by a byte in a pipe.
     """
 
-    def __init__(self, child: int, reader: int, heartbeats: Heartbeats) -> None:
+    def __init__(self, child: int, reader: int, heartbeats: Heartbeats, secrets: SharedSecrets) -> None:
         self._child = child
         self._reader = reader
         self._heartbeats = heartbeats
+        self._secrets = secrets
         self._silence = Silence()
         self._clock = SystemClock()
         self._ending: list[tuple[float, Callable[[], None]]] = []
@@ -335,14 +376,18 @@ class _Guardian:
             for line in lines:
                 message = json.loads(line)
                 if "watch" not in message:  # that one only wakes us
-                    self._key = _parse(message)
+                    self._key = _parse(message, self._secrets)
 
 
-def _parse(message: dict[str, Any]) -> SessionKey | None:
+def _parse(message: dict[str, Any], secrets: SharedSecrets) -> SessionKey | None:
     if not message:
         return None
     return SessionKey(
-        message["hosts"], message["session_id"], bytes.fromhex(message["password"]), message["timeout_s"]
+        message["hosts"],
+        message["session_id"],
+        bytes.fromhex(message["password"]),
+        message["timeout_s"],
+        secrets.read(message["access"]),
     )
 
 

@@ -17,7 +17,6 @@ from functools import partial
 from typing import Any, Final
 
 import trio
-from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import EventType, KazooState, WatchedEvent, ZnodeStat
@@ -40,6 +39,7 @@ from cluster.zookeeper.client import (
     ZooKeeperError,
 )
 from cluster.zookeeper.kazoo_bridge import KazooBridge
+from cluster.zookeeper.kazoo_connection import access_list, blocking_client, failure_of
 from cluster.zookeeper.kazoo_errors import translate
 from cluster.zookeeper.kazoo_handler import Completion
 from cluster.zookeeper.kazoo_session import KazooSession, convert_results, convert_stat
@@ -47,6 +47,7 @@ from cluster.zookeeper.parents import create_parents
 from cluster.zookeeper.session_closer import SessionKey
 from cluster.zookeeper.session_liveness import SessionLiveness
 from cluster.zookeeper.write_sizes import DEFAULT_WRITE_BYTES_MAX, check_write_size
+from security.zookeeper_access import OPEN, ZooKeeperAccess
 from wire.types import MonotonicSeconds, ZkVersion
 
 logger = logging.getLogger(__name__)
@@ -77,6 +78,7 @@ class KazooZooKeeper:
         connect_timeout_s: float = 18.0,
         boottime: Callable[[], float] | None = None,
         write_bytes_max: int = DEFAULT_WRITE_BYTES_MAX,
+        access: ZooKeeperAccess = OPEN,
     ) -> None:
         """Prepare a session; `run` connects it.
 
@@ -87,12 +89,14 @@ class KazooZooKeeper:
             connect_timeout_s: How long `run` waits for the first connection.
             boottime: A clock that goes on while the machine is suspended, where there is one.
             write_bytes_max: The largest write that the servers take.
+            access: How ZooKeeper is reached, and how znodes are protected.
         """
+        self._access = access
         self._hosts = hosts
         self._monotonic = monotonic
         self._connect_timeout_s = connect_timeout_s
         self._bridge = KazooBridge()
-        self._session = KazooSession(hosts, session_timeout_s, self._on_state)
+        self._session = KazooSession(hosts, session_timeout_s, self._on_state, access)
         self._liveness = SessionLiveness(session_timeout_s, boottime)
         self._write_bytes_max = write_bytes_max
         self._listeners: list[SessionListener] = []
@@ -123,7 +127,9 @@ class KazooZooKeeper:
     @property
     def session_key(self) -> SessionKey:
         """What the guardian and the session record need to close this session."""
-        return SessionKey(self._hosts, self._session_id, self._session_password, self.session_timeout_s)
+        return SessionKey(
+            self._hosts, self._session_id, self._session_password, self.session_timeout_s, self._access
+        )
 
     @property
     def last_zxid(self) -> int:
@@ -147,14 +153,14 @@ class KazooZooKeeper:
         try:
             async with trio.open_nursery() as nursery:
                 await trio.to_thread.run_sync(
-                    _ensure_chroot, self._hosts, self._connect_timeout_s, abandon_on_cancel=True
+                    _ensure_chroot, self._hosts, self._connect_timeout_s, self._access, abandon_on_cancel=True
                 )
                 self._session.client.start_async()
                 nursery.start_soon(self._raise_end)
                 with trio.move_on_after(self._connect_timeout_s):
                     await self._connected.wait()
                 if not self._connected.is_set():
-                    raise ConnectionLossError(f"no connection to ZooKeeper at {self._hosts}")
+                    raise ConnectionLossError(_unreachable(self._hosts, self._session.failure))
                 self._bridge.open()
                 await self._probe()
                 nursery.start_soon(self._keep_probing)
@@ -232,10 +238,7 @@ class KazooZooKeeper:
         self._check_size([Create(path, data)])
 
         def submit() -> Completion:
-            completion: Completion = self._session.client.create_async(
-                path, data, ephemeral=ephemeral, sequence=sequence
-            )
-            return completion
+            return self._session.create(path, data, ephemeral=ephemeral, sequence=sequence)
 
         try:
             created: str = await self._bridge.call(submit)
@@ -251,7 +254,7 @@ class KazooZooKeeper:
     ) -> tuple[str, Stat]:
         self._check_size([Create(path, data)])
         created, stat = await self._bridge.call(
-            lambda: self._session.client.create_async(
+            lambda: self._session.create(
                 path, data, ephemeral=ephemeral, sequence=sequence, include_data=True
             )
         )
@@ -416,7 +419,11 @@ def _transaction_result(answer: Any) -> MultiResult | ConnectionLossError:
     return convert_results(answer)
 
 
-def _ensure_chroot(hosts: str, timeout_s: float) -> None:
+def _unreachable(hosts: str, failure: str | None) -> str:
+    return f"no connection to ZooKeeper at {hosts}" + ("" if failure is None else f": {failure}")
+
+
+def _ensure_chroot(hosts: str, timeout_s: float, access: ZooKeeperAccess) -> None:
     """Create the chroot that `zookeeper.connect` names, if it names one; blocks.
 
     Raises:
@@ -426,12 +433,12 @@ def _ensure_chroot(hosts: str, timeout_s: float) -> None:
     addresses, _, chroot = hosts.partition("/")
     if not chroot:
         return
-    client = KazooClient(addresses, timeout=timeout_s)
+    client = blocking_client(addresses, timeout_s, access)
     try:
         client.start(timeout=timeout_s)
-        client.ensure_path(f"/{chroot}")
+        client.ensure_path(f"/{chroot}", acl=access_list(access, f"/{chroot}"))
     except KazooTimeoutError:
-        raise ConnectionLossError(f"no connection to ZooKeeper at {addresses}") from None
+        raise ConnectionLossError(_unreachable(addresses, failure_of(client))) from None
     except KazooException as error:
         raise translate(error) from error
     finally:

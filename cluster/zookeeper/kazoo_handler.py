@@ -11,13 +11,14 @@ unread.
 """
 
 import os
-import select
-import socket
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+
+from cluster.zookeeper.kazoo_connection import SocketMaker, wait_ready
+from security.zookeeper_access import OPEN, ZooKeeperAccess
 
 
 class Completion:
@@ -117,8 +118,9 @@ class _Callback(Protocol):
 class DirectHandler(SequentialThreadingHandler):  # type: ignore[misc]
     """A handler without queues. Callbacks run on kazoo's connection thread and must do next to nothing."""
 
-    def __init__(self, connect_timeout_s: float) -> None:
+    def __init__(self, connect_timeout_s: float, access: ZooKeeperAccess = OPEN) -> None:
         super().__init__()
+        self.sockets = SocketMaker(access)
         self._connect_timeout_s = connect_timeout_s
         self._completion_lock = threading.Lock()
 
@@ -138,11 +140,11 @@ class DirectHandler(SequentialThreadingHandler):  # type: ignore[misc]
         """Call a watch, here and now."""
         callback.func(*callback.args)
 
-    def create_connection(self, *args: Any, **kwargs: Any) -> socket.socket:
+    def create_connection(self, *args: Any, **kwargs: Any) -> Any:
         """Connect to a server, without spending the whole session timeout on one that does not answer."""
         kwargs["timeout"] = min(kwargs.get("timeout") or self._connect_timeout_s, self._connect_timeout_s)
-        connection: socket.socket = super().create_connection(*args, **kwargs)
-        return connection
+        connection = super().create_connection(*args, **kwargs)
+        return self.sockets.secure(connection, kwargs.get("hostname") or "", kwargs["timeout"])
 
     def create_socket_pair(self) -> tuple[Any, Any]:
         """Make what wakes the connection thread, once for each request."""
@@ -160,14 +162,4 @@ class DirectHandler(SequentialThreadingHandler):  # type: ignore[misc]
         timeout: float | None = None,
     ) -> tuple[list[Any], list[Any], list[Any]]:
         """Wait until a descriptor is ready, with one system call."""
-        poll = select.poll()
-        by_descriptor = {}
-        for reader in readers:
-            by_descriptor[reader.fileno()] = reader
-            poll.register(reader, select.POLLIN)
-        for writer in writers:
-            by_descriptor[writer.fileno()] = writer
-            poll.register(writer, select.POLLOUT)
-        ready = poll.poll(None if timeout is None else max(0, int(timeout * 1000)))
-        found = [by_descriptor[descriptor] for descriptor, _ in ready]
-        return [f for f in found if f in readers], [f for f in found if f in writers], []
+        return wait_ready(readers, writers, timeout)

@@ -4,16 +4,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from kazoo.client import KazooClient, TransactionRequest
-from kazoo.exceptions import ConnectionDropped
-from kazoo.protocol.connection import ConnectionHandler
-from kazoo.protocol.serialization import Connect, Create
+from kazoo.protocol.serialization import Create
 from kazoo.protocol.states import KazooState, ZnodeStat
 from kazoo.retry import KazooRetry
-from kazoo.security import OPEN_ACL_UNSAFE
 
 from cluster.zookeeper import client as ours
+from cluster.zookeeper.kazoo_connection import access_list, failure_of, use_access
 from cluster.zookeeper.kazoo_errors import translate
 from cluster.zookeeper.kazoo_handler import Completion, DirectHandler
+from security.zookeeper_access import OPEN, ZooKeeperAccess
 from wire.types import ZkVersion
 
 _RETRY_DELAY_S: Final = 0.05
@@ -21,48 +20,18 @@ _RETRY_DELAY_S_MAX: Final = 1.0
 _RETRY_JITTER: Final = 0.25
 
 
-class _Connection(ConnectionHandler):  # type: ignore[misc]
-    """Kazoo's connection, with two differences.
-
-    It notes the session timeout that ZooKeeper granted: kazoo uses and forgets it. And it tries the socket before it
-    asks whether the socket is ready, which is half of the system calls of a thousand small answers.
-    """
-
-    granted_ms = 0
-
-    def _read(self, length: int, timeout: float) -> bytes:
-        with self._socket_error_handling():
-            try:
-                begin: bytes = self._socket.recv(length)
-            except BlockingIOError:
-                begin = b""
-            else:
-                if not begin:
-                    raise ConnectionDropped("socket connection broken")
-        rest: bytes = super()._read(length - len(begin), timeout) if len(begin) < length else b""
-        return begin + rest
-
-    def _write(self, msg: bytes, timeout: float) -> None:
-        with self._socket_error_handling():
-            try:
-                sent = self._socket.send(msg)
-            except BlockingIOError:
-                sent = 0
-        if sent < len(msg):
-            super()._write(msg[sent:], timeout)
-
-    def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
-        answer = super()._invoke(timeout, request, xid)
-        if isinstance(request, Connect):
-            self.granted_ms = answer[0].time_out
-        return answer
-
-
 class KazooSession:
     """One kazoo client, its session, and the conversion of requests and answers."""
 
-    def __init__(self, hosts: str, session_timeout_s: float, on_state: Callable[[KazooState], None]) -> None:
-        handler = DirectHandler(connect_timeout_s=session_timeout_s / 3)
+    def __init__(
+        self,
+        hosts: str,
+        session_timeout_s: float,
+        on_state: Callable[[KazooState], None],
+        access: ZooKeeperAccess = OPEN,
+    ) -> None:
+        handler = DirectHandler(connect_timeout_s=session_timeout_s / 3, access=access)
+        self._access = access
         self.client = KazooClient(
             hosts=hosts,
             timeout=session_timeout_s,
@@ -75,10 +44,13 @@ class KazooSession:
                 sleep_func=handler.sleep_func,
             ),
         )
-        # The attribute is kazoo's own; there is no public way to hand a connection in.
-        self._connection = _Connection(self.client, self.client._conn_retry.copy(), logger=self.client.logger)
-        self.client._connection = self._connection
+        self._connection = use_access(self.client, access)
         self.client.add_listener(on_state)
+
+    @property
+    def failure(self) -> str | None:
+        """Why TLS failed at the last attempt to connect; None where it did not."""
+        return failure_of(self.client)
 
     @property
     def identity(self) -> tuple[int, bytes]:
@@ -101,6 +73,20 @@ class KazooSession:
         """Kazoo's own name of the state, which tells an expired session from a refused one."""
         return str(self.client.client_state)
 
+    def create(
+        self, path: str, data: bytes | None, *, ephemeral: bool, sequence: bool, include_data: bool = False
+    ) -> Completion:
+        """Hand the creation of a znode to kazoo, protected as the cluster's znodes are."""
+        completion: Completion = self.client.create_async(
+            path,
+            data,
+            acl=access_list(self._access, path),
+            ephemeral=ephemeral,
+            sequence=sequence,
+            include_data=include_data,
+        )
+        return completion
+
     def multi(self, operations: Sequence[ours.Operation]) -> Completion:
         """Hand one transaction to kazoo."""
         transaction = TransactionRequest(self.client)
@@ -120,7 +106,12 @@ class KazooSession:
             case ours.Create(path, data, ephemeral, sequence):
                 # Kazoo's own `create` refuses a node without data, which Kafka tells from one that is empty.
                 transaction.operations.append(
-                    Create(self.client.chroot + path, data, OPEN_ACL_UNSAFE, ephemeral | sequence << 1)
+                    Create(
+                        self.client.chroot + path,
+                        data,
+                        access_list(self._access, path),
+                        ephemeral | sequence << 1,
+                    )
                 )
 
 

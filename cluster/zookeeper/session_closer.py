@@ -18,17 +18,29 @@ timeout. The module imports neither kazoo nor trio: the guardian must stay small
     int32)
 """
 
+import contextlib
 import socket
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
+from security.zookeeper_access import OPEN, ZooKeeperAccess
 from timing.polling import pause_between_looks
+
+if TYPE_CHECKING:
+    from cluster.zookeeper.tls_socket import TlsSocket
 
 _CONNECT: Final = struct.Struct(">iqiqi")
 _CONNECTED: Final = struct.Struct(">iiq")
-_CLOSE: Final = struct.pack(">iii", 8, 1, -11)
+_CLOSE_XID: Final = 1_000_000
+_CLOSE: Final = struct.pack(">iii", 8, _CLOSE_XID, -11)
+_REQUEST: Final = struct.Struct(">ii")
+_REPLY: Final = struct.Struct(">iqi")
+_SASL: Final = 102
+_NONCE_BYTES: Final = 24
+SASL_URI: Final = "zookeeper/zk-sasl-md5"
+"""The service and the host that ZooKeeper's servers are called by in DIGEST-MD5, whatever their names."""
 _LENGTH: Final = struct.Struct(">i")
 _ATTEMPT_S: Final = 2.0
 _PAUSE_S: Final = 0.1
@@ -45,12 +57,14 @@ class SessionKey:
         session_id: As ZooKeeper gave it, signed.
         password: 16 bytes. A secret.
         timeout_s: The session timeout that was granted: past it ZooKeeper has closed the session by itself.
+        access: How ZooKeeper is reached. It has secrets, too, and stays in this process and its guardian's.
     """
 
     hosts: str
     session_id: int
-    password: bytes
+    password: bytes = field(repr=False)
     timeout_s: float
+    access: ZooKeeperAccess = field(default=OPEN, compare=False)
 
 
 def parse_hosts(hosts: str) -> list[tuple[str, int]]:
@@ -107,26 +121,81 @@ def _close_at(address: tuple[str, int], key: SessionKey, timeout_s: float) -> No
         EOFError: it hung up, as a server without a quorum does.
         struct.error: it talks nonsense.
     """
-    with socket.create_connection(address, timeout=timeout_s) as connection:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with contextlib.closing(_connect(address, key.access, timeout_s)) as connection:
         body = _CONNECT.pack(0, 0, int(key.timeout_s * 1000), key.session_id, len(key.password))
         body += key.password + b"\0"
-        connection.sendall(_LENGTH.pack(len(body)) + body)
+        _send(connection, _LENGTH.pack(len(body)) + body)
         _, granted_ms, session_id = _CONNECTED.unpack_from(_receive_frame(connection))
         if granted_ms <= 0 or session_id != key.session_id:
             return
-        connection.sendall(_CLOSE)
+        if key.access.user:
+            _log_in(connection, key.access)
+        _send(connection, _CLOSE)
         _receive_frame(connection)
 
 
-def _receive_frame(connection: socket.socket) -> bytes:
+def _connect(
+    address: tuple[str, int], access: ZooKeeperAccess, timeout_s: float
+) -> "socket.socket | TlsSocket":
+    """Connect to a server, under TLS where it wants that.
+
+    Raises:
+        OSError: the server cannot be reached, or TLS fails.
+    """
+    connection = socket.create_connection(address, timeout=timeout_s)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if access.tls is None:
+        return connection
+    from cluster.zookeeper.tls_socket import (
+        TlsSocket,
+    )  # only where it is needed: the guardian must stay small
+
+    context = access.context()
+    assert context is not None
+    return TlsSocket(connection, context, address[0], timeout_s)
+
+
+def _log_in(connection: "socket.socket | TlsSocket", access: ZooKeeperAccess) -> None:
+    """Log in by DIGEST-MD5: an ensemble may serve nobody who has not, the closing of a session included.
+
+    Raises:
+        OSError: ZooKeeper refuses the login.
+    """
+    import secrets
+
+    from security.digest_md5 import DigestMd5Client
+    from security.errors import AuthenticationError
+
+    login = DigestMd5Client(access.user, access.password, SASL_URI, lambda: secrets.token_hex(_NONCE_BYTES))
+    response: bytes | None = b""
+    xid = 1
+    while response is not None:
+        request = _REQUEST.pack(xid, _SASL) + _LENGTH.pack(len(response)) + response
+        _send(connection, _LENGTH.pack(len(request)) + request)
+        reply = _receive_frame(connection)
+        _, _, error = _REPLY.unpack_from(reply)
+        if error:
+            raise AuthenticationError(f"ZooKeeper refuses the user {access.user} ({error})")
+        (length,) = _LENGTH.unpack_from(reply, _REPLY.size)
+        begin = _REPLY.size + _LENGTH.size
+        response = login.respond(reply[begin : begin + max(0, length)])
+        xid += 1
+
+
+def _send(connection: "socket.socket | TlsSocket", data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[connection.send(bytes(view)) :]
+
+
+def _receive_frame(connection: "socket.socket | TlsSocket") -> bytes:
     (length,) = _LENGTH.unpack(_receive_exactly(connection, _LENGTH.size))
     if not 0 <= length <= _REPLY_BYTES_MAX:
         raise struct.error(f"a reply of {length} bytes")
     return _receive_exactly(connection, length)
 
 
-def _receive_exactly(connection: socket.socket, count: int) -> bytes:
+def _receive_exactly(connection: "socket.socket | TlsSocket", count: int) -> bytes:
     parts: list[bytes] = []
     while count > 0:
         part = connection.recv(count)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from cluster.zookeeper.session_closer import SessionKey, close_session
+from security.zookeeper_access import OPEN, ZooKeeperAccess
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +71,9 @@ def erase_session_record(directory: Path) -> None:
     (directory / FILE_NAME).unlink(missing_ok=True)
 
 
-def close_former_session(directory: Path, hosts: str, monotonic: Callable[[], float]) -> None:
+def close_former_session(
+    directory: Path, hosts: str, monotonic: Callable[[], float], access: ZooKeeperAccess = OPEN
+) -> None:
     """Close the session of the broker's former life, if one is recorded; blocks, so call it in a thread.
 
     Call it with the directory's lock held and before registering. Where ZooKeeper does not answer, or the
@@ -80,11 +83,12 @@ def close_former_session(directory: Path, hosts: str, monotonic: Callable[[], fl
         directory: One of the broker's log directories.
         hosts: The present `zookeeper.connect`: the ensemble may have moved since.
         monotonic: A clock that only goes forward, in seconds.
+        access: How ZooKeeper is reached.
     """
     key = read_session_record(directory)
     if key is None:
         return
-    key = SessionKey(hosts, key.session_id, key.password, key.timeout_s)
+    key = SessionKey(hosts, key.session_id, key.password, key.timeout_s, access)
     if close_session(key, monotonic):
         logger.info("closed session 0x%x of the broker's former life", key.session_id & 0xFFFFFFFFFFFFFFFF)
         try:
@@ -124,7 +128,9 @@ class SessionRecords:
             except OSError as error:
                 logger.warning("the record of the closed session stays in %s: %s", directory, error)
 
-    def close_former(self, hosts: str, monotonic: Callable[[], float]) -> None:
+    def close_former(
+        self, hosts: str, monotonic: Callable[[], float], access: ZooKeeperAccess = OPEN
+    ) -> None:
         """Close the sessions of the broker's former lives; blocks, see `close_former_session`."""
         for directory in self._directories():
-            close_former_session(directory, hosts, monotonic)
+            close_former_session(directory, hosts, monotonic, access)

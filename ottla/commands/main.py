@@ -90,6 +90,10 @@ _COMMANDS: Final = {
         "Run simulated clusters under random faults, by the thousand.",
     ),
     "zookeeper-shell": ("ottla.commands.inspection.zookeeper_shell", "Look at the znodes of a cluster."),
+    "zookeeper-security-migration": (
+        "ottla.commands.security.zookeeper_security_migration",
+        "Protect the znodes of a cluster by access control lists, or open them.",
+    ),
     "pipeline": ("ottla.commands.pipeline", "Spark jobs: topics to tables and back, and checks of topics."),
 }
 

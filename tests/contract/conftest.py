@@ -4,7 +4,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,9 +19,13 @@ START_S = 30.0
 class RealZooKeeper:
     """One ZooKeeper server in a process of its own, which tests stop and start again at will."""
 
-    def __init__(self, directory: Path, java: str, jars: Path) -> None:
+    def __init__(
+        self, directory: Path, java: str, jars: Path, settings: str = "", options: Sequence[str] = ()
+    ) -> None:
         self.directory = directory
-        self.port = _free_port()
+        self._settings = settings
+        self._options = options
+        self.port = free_port()
         self._java = java
         self._jars = jars
         self._process: subprocess.Popen[bytes] | None = None
@@ -43,7 +47,7 @@ class RealZooKeeper:
         configuration.write_text(
             f"dataDir={self.directory / 'data'}\nclientPort={self.port}\nclientPortAddress=127.0.0.1\n"
             f"tickTime={TICK_MS}\nminSessionTimeout={TICK_MS * 2}\nmaxSessionTimeout=60000\n"
-            "admin.enableServer=false\n4lw.commands.whitelist=*\nforceSync=no\n"
+            "admin.enableServer=false\n4lw.commands.whitelist=*\nforceSync=no\n" + self._settings
         )
         with (self.directory / "zookeeper.log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -53,6 +57,7 @@ class RealZooKeeper:
                     "-XX:+UseSerialGC",
                     "-XX:TieredStopAtLevel=1",
                     "-Dlog4j2.level=WARN",
+                    *self._options,
                     "-cp",
                     f"{self._jars}/*",
                     "org.apache.zookeeper.server.quorum.QuorumPeerMain",
@@ -102,14 +107,14 @@ class RealZooKeeper:
 @pytest.fixture(scope="session")
 def make_real_zookeeper(
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Callable[[], RealZooKeeper]]:
+) -> Iterator[Callable[..., RealZooKeeper]]:
     """Make ZooKeeper servers, each started; they are killed at the end."""
     java = find_java().program
     jars = spark_home() / "jars"
     servers: list[RealZooKeeper] = []
 
-    def make() -> RealZooKeeper:
-        server = RealZooKeeper(tmp_path_factory.mktemp("zookeeper"), java, jars)
+    def make(settings: str = "", options: Sequence[str] = ()) -> RealZooKeeper:
+        server = RealZooKeeper(tmp_path_factory.mktemp("zookeeper"), java, jars, settings, options)
         servers.append(server)
         server.start()
         return server
@@ -120,12 +125,12 @@ def make_real_zookeeper(
 
 
 @pytest.fixture(scope="session")
-def real_zookeeper(make_real_zookeeper: Callable[[], RealZooKeeper]) -> RealZooKeeper:
+def real_zookeeper(make_real_zookeeper: Callable[..., RealZooKeeper]) -> RealZooKeeper:
     """The server that most of the suite shares."""
     return make_real_zookeeper()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -11,6 +11,7 @@ import trio.testing
 from cluster.zookeeper.client import ZooKeeper
 from cluster.zookeeper.kazoo_client import KazooZooKeeper
 from cluster.zookeeper.session_closer import close_session
+from security.zookeeper_access import OPEN, ZooKeeperAccess
 from simulation.zookeeper import FakeEnsemble, FakeZooKeeper
 from tests.contract.conftest import RealZooKeeper
 from tests.contract.zookeeper_checks import CHECKS, Check
@@ -56,13 +57,17 @@ class FakeSite:
 class RealSite:
     """Kazoo and a server in a process of its own."""
 
-    def __init__(self, server: RealZooKeeper) -> None:
+    def __init__(
+        self, server: RealZooKeeper, hosts: str | None = None, access: ZooKeeperAccess = OPEN
+    ) -> None:
         self._server = server
+        self._hosts = server.hosts if hosts is None else hosts
+        self._access = access
         self._paused = False
 
     @asynccontextmanager
     async def connect(self, timeout_s: float = 4.0) -> AsyncIterator[ZooKeeper]:
-        zookeeper = KazooZooKeeper(self._server.hosts, timeout_s, self.monotonic)
+        zookeeper = KazooZooKeeper(self._hosts, timeout_s, self.monotonic, access=self._access)
         async with trio.open_nursery() as nursery:
             await nursery.start(zookeeper.run)
             yield zookeeper

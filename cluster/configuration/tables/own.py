@@ -29,6 +29,9 @@ ottla.peer.timeout.ms | long | 1000 | medium | read-only
 ottla.session.reattach | boolean | true | low | read-only
     Whether a broker that is started again after a crash closes the ZooKeeper session of its former life
     instead of waiting for it to expire.
+ottla.zookeeper.jaas.config | password | null | medium | read-only
+    Who logs in to ZooKeeper by DIGEST-MD5: `org.apache.zookeeper.server.auth.DigestLoginModule required username="..."
+    password="...";`, as the section Client of Kafka's JAAS file has it.
 ottla.zookeeper.write.bytes.max | int | 1048575 | low | read-only
     valid: 1024..
     The largest write that the ZooKeeper servers take: their `jute.maxbuffer`, of which this is the default. A topic

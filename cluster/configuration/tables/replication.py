@@ -90,7 +90,6 @@ zookeeper.max.in.flight.requests | int | 10 | high | read-only
     without effect
     How many requests to ZooKeeper may be unanswered at a time; here they are sent as they come.
 zookeeper.set.acl | boolean | false | high | read-only
-    refused: znodes are written without access control
     Whether znodes are created with access control.
 zookeeper.metadata.migration.enable | boolean | false | high | read-only
     refused: migration to KRaft is not served
@@ -99,6 +98,5 @@ zookeeper.clientCnxnSocket | string | null | medium | read-only
     without effect
     The Java class of ZooKeeper's connection.
 zookeeper.ssl.client.enable | boolean | false | medium | read-only
-    refused: ZooKeeper is reached without TLS
     Whether ZooKeeper is reached over TLS.
 """

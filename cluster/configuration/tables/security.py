@@ -179,39 +179,27 @@ ssl.truststore.password | password | null | medium | read-only
 ssl.truststore.type | string | JKS | medium | read-only
     The truststore's format.
 zookeeper.ssl.cipher.suites | list | null | low | read-only
-    without effect
     The cipher suites towards ZooKeeper.
 zookeeper.ssl.crl.enable | boolean | false | low | read-only
-    without effect
     Whether revocation lists are read for ZooKeeper.
 zookeeper.ssl.enabled.protocols | list | null | low | read-only
-    without effect
     The versions of TLS towards ZooKeeper.
 zookeeper.ssl.endpoint.identification.algorithm | string | HTTPS | low | read-only
-    without effect
     How ZooKeeper's name is checked.
 zookeeper.ssl.keystore.location | string | null | medium | read-only
-    without effect
     The keystore's file towards ZooKeeper.
 zookeeper.ssl.keystore.password | password | null | medium | read-only
-    without effect
     The keystore's password towards ZooKeeper.
 zookeeper.ssl.keystore.type | string | null | medium | read-only
-    without effect
     The keystore's format towards ZooKeeper.
 zookeeper.ssl.ocsp.enable | boolean | false | low | read-only
-    without effect
     Whether certificate status is asked for ZooKeeper.
 zookeeper.ssl.protocol | string | TLSv1.2 | low | read-only
-    without effect
     The version of TLS towards ZooKeeper that is preferred.
 zookeeper.ssl.truststore.location | string | null | medium | read-only
-    without effect
     The truststore's file towards ZooKeeper.
 zookeeper.ssl.truststore.password | password | null | medium | read-only
-    without effect
     The truststore's password towards ZooKeeper.
 zookeeper.ssl.truststore.type | string | null | medium | read-only
-    without effect
     The truststore's format towards ZooKeeper.
 """

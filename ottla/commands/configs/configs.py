@@ -14,9 +14,11 @@ from ottla.commands.configs.scram_users import (
 from ottla.commands.terminal.connecting import common_options, with_admin
 from ottla.commands.terminal.failure import CommandError
 from ottla.commands.terminal.kafka_style import prints_as_kafka
+from ottla.commands.terminal.zookeeper import zookeeper_config_option
 
 if TYPE_CHECKING:
     from ottla.admin import Admin, ConfigResource, ConfigValue
+    from security.zookeeper_access import ZooKeeperAccess
 
 _TYPES: Final = ("topics", "brokers", "broker-loggers", "users")
 _SHORTCUTS: Final = {
@@ -30,6 +32,7 @@ _SHORTCUTS: Final = {
 @click.command("configs")
 @click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to connect to.")
 @click.option("--zookeeper", metavar="HOST:PORT[/CHROOT]", help="Of users, before any broker runs.")
+@zookeeper_config_option()
 @common_options
 @click.option("--describe", is_flag=True, help="Show settings.")
 @click.option("--alter", is_flag=True, help="Change settings.")
@@ -60,6 +63,7 @@ _SHORTCUTS: Final = {
 def command(
     bootstrap_server: str | None,
     zookeeper: str | None,
+    access: "ZooKeeperAccess",
     timeout_s: float,
     command_config: Path | None,
     as_json: bool,
@@ -74,7 +78,7 @@ def command(
     if zookeeper is not None:
         if entity_type != "users" or not options["alter"]:
             raise click.UsageError("--zookeeper goes with --alter --entity-type users only")
-        alter_in_zookeeper(zookeeper, name or "", *_credential_changes(options))
+        alter_in_zookeeper(zookeeper, access, name or "", *_credential_changes(options))
         return
     assert bootstrap_server is not None
 

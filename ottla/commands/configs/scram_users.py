@@ -19,6 +19,7 @@ from ottla.commands.terminal.failure import CommandError
 if TYPE_CHECKING:
     from ottla.admin import Admin
     from security.scram import ScramMechanism
+    from security.zookeeper_access import ZooKeeperAccess
 
 _ITERATIONS: Final = 4096
 _SALT_SIZE: Final = 16
@@ -79,11 +80,18 @@ async def describe_users(admin: "Admin", user: str | None, *, as_json: bool) -> 
             click.echo(f"SCRAM credential configs for user-principal '{name}' are {listed}")
 
 
-def alter_in_zookeeper(connect: str, user: str, settings: Mapping[str, str], removed: Sequence[str]) -> None:
+def alter_in_zookeeper(
+    connect: str,
+    access: "ZooKeeperAccess",
+    user: str,
+    settings: Mapping[str, str],
+    removed: Sequence[str],
+) -> None:
     """Set and remove a user's credentials in ZooKeeper, and announce it to brokers that run.
 
     Args:
         connect: ``host:port[/chroot]``.
+        access: How ZooKeeper is reached, and whether the user's znode is protected.
         user: Whose.
         settings: What is set, as `read_credentials` takes it.
         removed: The mechanisms that the user no longer has.
@@ -105,20 +113,26 @@ def alter_in_zookeeper(connect: str, user: str, settings: Mapping[str, str], rem
             raise CommandError(f"the user {user} has no {absent[0]} credential")
         return {name: value for name, value in present.items() if name not in names} | stored
 
-    _change_znode(connect, user, changed)
+    _change_znode(connect, access, user, changed)
     click.echo(f"Completed updating config for entity: user-principal '{user}'.")
 
 
-def _change_znode(connect: str, user: str, changed: Callable[[dict[str, str]], dict[str, str]]) -> None:
+def _change_znode(
+    connect: str,
+    access: "ZooKeeperAccess",
+    user: str,
+    changed: Callable[[dict[str, str]], dict[str, str]],
+) -> None:
     """Change a user's configuration by compare-and-set, and leave the notification that brokers read."""
     from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
     from cluster.zookeeper.config_znodes import USERS, ConfigEntityZnode, sanitize
+    from cluster.zookeeper.kazoo_connection import create_node
     from cluster.zookeeper.notification_znodes import ConfigChangeZnode
-    from ottla.commands.inspection.zookeeper_shell import connected
+    from ottla.commands.terminal.zookeeper import connected
 
     path = ConfigEntityZnode.path(USERS, sanitize(user))
-    with connected(connect) as client:
+    with connected(connect, access) as client:
         for _ in range(_ATTEMPTS):
             try:
                 data, stat = client.get(path)
@@ -126,7 +140,7 @@ def _change_znode(connect: str, user: str, changed: Callable[[dict[str, str]], d
                 client.set(path, ConfigEntityZnode.encode(config), version=stat.version)
             except NoNodeError:
                 try:
-                    client.create(path, ConfigEntityZnode.encode(changed({})), makepath=True)
+                    create_node(client, access, path, ConfigEntityZnode.encode(changed({})))
                 except NodeExistsError:
                     continue
             except BadVersionError:
@@ -135,7 +149,7 @@ def _change_znode(connect: str, user: str, changed: Callable[[dict[str, str]], d
         else:
             raise CommandError(f"others keep changing the user {user}: try again")
         notification = ConfigChangeZnode.encode(f"{USERS}/{sanitize(user)}")
-        client.create(ConfigChangeZnode.PREFIX, notification, sequence=True, makepath=True)
+        create_node(client, access, ConfigChangeZnode.PREFIX, notification, sequence=True)
 
 
 def _mechanism(name: str) -> "ScramMechanism":

@@ -7,26 +7,27 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from ottla.commands.terminal.failure import CommandError
+from ottla.commands.terminal.zookeeper import connected, zookeeper_config_option
+from security.zookeeper_access import ZooKeeperAccess
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
-_CONNECT_TIMEOUT_S: Final = 10.0
 _USAGE: Final = "ls [-s] [-R] PATH | get [-s] PATH | stat PATH | set [-v VERSION] PATH DATA | quit"
 
 
 @click.command("zookeeper-shell", context_settings={"ignore_unknown_options": True})
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs; with a command.")
+@zookeeper_config_option("-zk-tls-config-file")
 @click.argument("connect", metavar="HOST:PORT[/CHROOT]")
 @click.argument("words", metavar="[COMMAND]...", nargs=-1, type=click.UNPROCESSED)
-def command(as_json: bool, connect: str, words: Sequence[str]) -> None:
+def command(as_json: bool, access: ZooKeeperAccess, connect: str, words: Sequence[str]) -> None:
     """Look at the znodes of a cluster: ls, get, stat; or set one.
 
     \b
@@ -35,7 +36,7 @@ def command(as_json: bool, connect: str, words: Sequence[str]) -> None:
     stat PATH                 versions, times, owner
     set [-v VERSION] PATH DATA
     """
-    with connected(connect) as client:
+    with connected(connect, access) as client:
         if words:
             _run(client, words, as_json=as_json)
             return
@@ -50,33 +51,6 @@ def command(as_json: bool, connect: str, words: Sequence[str]) -> None:
                 click.echo(f"not understood: {error}", err=True)
             except CommandError as error:
                 click.echo(error.message, err=True)
-
-
-@contextmanager
-def connected(connect: str) -> "Iterator[KazooClient]":
-    """Connect to a ZooKeeper, and leave it again.
-
-    Raises:
-        CommandError: it is not reached, or it refuses what is asked.
-    """
-    import logging
-
-    from kazoo.client import KazooClient
-    from kazoo.exceptions import KazooException
-    from kazoo.handlers.threading import KazooTimeoutError
-
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-    client = KazooClient(hosts=connect, timeout=_CONNECT_TIMEOUT_S)
-    try:
-        client.start(timeout=_CONNECT_TIMEOUT_S)
-        yield client
-    except KazooTimeoutError:
-        raise CommandError(f"no ZooKeeper answers at {connect}") from None
-    except KazooException as error:
-        raise CommandError(f"ZooKeeper: {type(error).__name__} {error}") from None
-    finally:
-        client.stop()
-        client.close()
 
 
 def _lines() -> Iterator[str]:

@@ -119,7 +119,7 @@ class ClusterSecurity:
 
         from cluster.zookeeper.acl_znodes import LITERAL, AclEntry, AclResource, AclZnode
         from cluster.zookeeper.config_znodes import USERS, ConfigEntityZnode, sanitize
-        from ottla.commands.inspection.zookeeper_shell import connected
+        from ottla.commands.terminal.zookeeper import connected
 
         nodes = {
             ConfigEntityZnode.path(USERS, sanitize(name)): ConfigEntityZnode.encode(_credentials(password))
