@@ -7,6 +7,7 @@ import trio
 
 from cluster.broker.broker_clients import BrokerClients
 from cluster.broker.components import Components
+from cluster.broker.key_stores import KeyStores
 from cluster.broker.listener_security import broker_dial, listener_security
 from cluster.broker.process_limits import connection_descriptor_max
 from cluster.broker.token_upkeep import stored_tokens
@@ -84,7 +85,10 @@ def assemble(
         nursery: Where requests run.
     """
     clock = environment.clock
-    clients = BrokerClients(config, addresses.inter_broker, broker_dial(config, addresses, environment))
+    key_stores = KeyStores(config)
+    clients = BrokerClients(
+        config, addresses.inter_broker, broker_dial(config, addresses, environment, key_stores)
+    )
     metadata = MetadataCache()
     timer = Timer()
     topic_admin = TopicAdmin(store, config, check_topic_config, environment.random)
@@ -142,18 +146,22 @@ def assemble(
         tokens=stored_tokens(config, zookeeper, clock.wall_ms),
     )
     _authorize(context, registry, environment)
-    listeners = _listeners(context, registry, environment, addresses)
+    listeners = _listeners(context, registry, environment, addresses, key_stores)
     handover = None
     if config.ottla_peer_timeout_ms > 0:
         watched_at = clients.to_peer, addresses.inter_broker
         context.session_watch, handover = _watch_sessions(context, environment, zookeeper, *watched_at)
-    components = Components(context, listeners, timer, clients.to_controller, handover)
+    components = Components(context, listeners, timer, clients.to_controller, handover, key_stores)
     registration.on_joined(components.set_broker_epoch)
     return components
 
 
 def _listeners(
-    context: BrokerContext, registry: Registry, environment: "Environment", addresses: "Addresses"
+    context: BrokerContext,
+    registry: Registry,
+    environment: "Environment",
+    addresses: "Addresses",
+    key_stores: KeyStores,
 ) -> Listeners:
     """Make the listeners, which hand every request to the handlers; their ports are not bound yet."""
     config = context.config
@@ -165,7 +173,7 @@ def _listeners(
         Dispatcher(context, registry).dispatch,
         limits=_network_limits(config),
         quotas=quotas,
-        security=listener_security(config, addresses, context, environment),
+        security=listener_security(config, addresses, context, environment, key_stores),
     )
 
 

@@ -226,6 +226,8 @@ class Broker:
         add_gauges(self.metrics, components)
         self._quotas.add_probes(self.metrics)
         self._live.on_unclean_election = components.context.controller.unclean_election_enabled
+        if components.context.key_stores is not None:
+            self._live.on_broker_change = components.key_stores.refresh
         return components
 
     def _bind(self, components: Components) -> None:
@@ -270,6 +272,8 @@ class Broker:
             service.start_soon(components.context.session_watch.run, name="session watch")
             service.start_soon(components.handover.run, name="session handover")
         service.start_soon(self._follow_configuration, registration, name="configuration changes")
+        if components.context.key_stores is not None:
+            service.start_soon(components.key_stores.follow_files, name="key stores")
 
     def _users_changed(self, configs: "Mapping[str, Mapping[str, str]]", complete: bool) -> None:
         """Take over credentials that were written to ZooKeeper."""

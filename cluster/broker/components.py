@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cluster.broker.key_stores import KeyStores
 from cluster.handlers.context import BrokerContext
 from cluster.network.broker_client import BrokerChannel
 from cluster.network.listener import Listeners
@@ -26,6 +27,7 @@ class Components:
         timer: Ends what waits.
         connect: Makes a connection to another broker.
         handover: Hands the key of our session to other brokers; None where that is switched off.
+        key_stores: The certificates of the listeners, and of connections to other brokers.
     """
 
     context: BrokerContext
@@ -33,6 +35,7 @@ class Components:
     timer: Timer
     connect: Callable[[Node], BrokerChannel]
     handover: SessionHandover | None
+    key_stores: KeyStores
 
     def set_broker_epoch(self, epoch: "BrokerEpoch") -> None:
         """Take over a new registration: requests that were meant for the one before are stale from now on."""

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cluster.broker.sasl import Identities, inter_broker_credentials, sasl_settings
-from cluster.broker.tls import inter_broker_context, tls_listener
+from cluster.broker.tls import tls_listener
 from cluster.handlers.api_versions import answer as answer_versions
 from cluster.network.dialling import Dial
 from cluster.network.endpoints import Endpoint
@@ -17,6 +17,7 @@ from cluster.security.token_logins import TokenLogins
 
 if TYPE_CHECKING:
     from cluster.broker.addresses import Addresses
+    from cluster.broker.key_stores import KeyStores
     from cluster.configuration.broker_config import BrokerConfig
     from cluster.environment.ports import Environment
     from cluster.handlers.context import BrokerContext
@@ -25,7 +26,11 @@ if TYPE_CHECKING:
 
 
 def listener_security(
-    config: "BrokerConfig", addresses: "Addresses", context: "BrokerContext", environment: "Environment"
+    config: "BrokerConfig",
+    addresses: "Addresses",
+    context: "BrokerContext",
+    environment: "Environment",
+    key_stores: "KeyStores",
 ) -> Mapping[str, ListenerSecurity]:
     """Return what peers have to pass on each listener that is not PLAINTEXT.
 
@@ -35,13 +40,15 @@ def listener_security(
     clock = environment.clock
     log = AuthenticationLog(clock.monotonic)
     return {
-        endpoint.listener_name: _of_listener(config, endpoint, context, environment, log)
+        endpoint.listener_name: _of_listener(config, endpoint, context, environment, log, key_stores)
         for endpoint in addresses.bound
         if endpoint.security_protocol.is_encrypted or endpoint.security_protocol.is_sasl
     }
 
 
-def broker_dial(config: "BrokerConfig", addresses: "Addresses", environment: "Environment") -> Dial:
+def broker_dial(
+    config: "BrokerConfig", addresses: "Addresses", environment: "Environment", key_stores: "KeyStores"
+) -> Dial:
     """Return what connects to the inter-broker listeners of other brokers.
 
     Raises:
@@ -54,8 +61,8 @@ def broker_dial(config: "BrokerConfig", addresses: "Addresses", environment: "En
         if each.listener_name == addresses.inter_broker
     )
     if protocol.is_encrypted:
-        context = inter_broker_context(config)
-        dial = dial_with_tls(dial, lambda: context)
+        key_stores.client()  # what cannot be used stops the start
+        dial = dial_with_tls(dial, key_stores.client)
     if protocol.is_sasl:
         credentials = inter_broker_credentials(config, environment.clock.wall_ms)
         dial = dial_with_sasl(dial, credentials, f"broker-{config.broker_id}")
@@ -90,7 +97,13 @@ def _of_listener(
     context: "BrokerContext",
     environment: "Environment",
     log: AuthenticationLog,
+    key_stores: "KeyStores",
 ) -> ListenerSecurity:
+    tls = None
+    if endpoint.security_protocol.is_encrypted:
+        tls = tls_listener(config, endpoint)
+        key_stores.serve(endpoint, tls)
+        context.key_stores = key_stores
     clock, offload = environment.clock, environment.offload_abandoned
     sasl = None
     if endpoint.security_protocol.is_sasl:
@@ -104,7 +117,7 @@ def _of_listener(
             config, endpoint.listener_name, identities, partial(answer_versions, context.served)
         )
     return ListenerSecurity(
-        tls_listener(config, endpoint) if endpoint.security_protocol.is_encrypted else None,
+        tls,
         sasl,
         config.sasl_server_max_receive_size,
         config.connection_failed_authentication_delay_ms / 1000,

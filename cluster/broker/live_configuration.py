@@ -1,11 +1,12 @@
 """Configuration that changes while the broker runs: read from ZooKeeper at start, and followed from then on."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import trio
 
+from cluster.configuration.stored_passwords import StoredPasswords
 from cluster.configuration.synonyms import TOPIC_DEFAULTS, synonyms_of
 from cluster.configuration.topic_config import read_topic_config
 from cluster.zookeeper.client import SessionExpiredError
@@ -34,6 +35,7 @@ class LiveConfiguration:
 
     Attributes:
         on_unclean_election: Called when unclean elections become allowed, for a topic or, by None, for all.
+        on_broker_change: Awaited after each change of this broker's settings, one to the same values included.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class LiveConfiguration:
             changes: The notifications of changes.
         """
         self.on_unclean_election: Callable[[str | None], None] | None = None
+        self.on_broker_change: Callable[[], Awaitable[None]] | None = None
         self._config = config
         self._store = store
         self._changes = changes
@@ -76,6 +79,7 @@ class LiveConfiguration:
             The log configuration of each topic that has settings of its own.
         """
         await self._changes.mark_read()
+        await self._renew_passwords()
         await self._apply_broker()
         await self._load_entities()
         return await self._log_configs(await self._store.read_config_names(TOPICS))
@@ -104,6 +108,8 @@ class LiveConfiguration:
                     follower({name: config}, False)
             elif entity_type == BROKERS and name in (DEFAULT_ENTITY, str(self._config.broker_id)):
                 await self._apply_broker()
+                if self.on_broker_change is not None:
+                    await self.on_broker_change()
         except MalformedZnodeError as error:
             logger.warning("the configuration of %s is left as it was: %s", entity_path, error)
 
@@ -123,10 +129,19 @@ class LiveConfiguration:
         if config.unclean_leader_election_enable and self.on_unclean_election is not None:
             self.on_unclean_election(topic)
 
+    async def _renew_passwords(self) -> None:
+        """Encrypt by the present secret what the old one had encrypted."""
+        passwords, name = StoredPasswords(self._config), str(self._config.broker_id)
+        stored, _ = await self._store.read_config(BROKERS, name)
+        if passwords.renewed(stored) != stored:
+            await self._store.change_config(BROKERS, name, passwords.renewed)
+            logger.info("stored passwords are encrypted by the new password.encoder.secret")
+
     async def _apply_broker(self) -> None:
         own, _ = await self._store.read_config(BROKERS, str(self._config.broker_id))
         default, _ = await self._store.read_config(BROKERS, DEFAULT_ENTITY)
-        changed = self._config.apply_dynamic(own, default)
+        passwords = StoredPasswords(self._config)
+        changed = self._config.apply_dynamic(passwords.decoded(own), passwords.decoded(default))
         if not changed:
             return
         logger.info("settings have changed: %s", ", ".join(sorted(changed)))

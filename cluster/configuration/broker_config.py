@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,7 @@ from cluster.configuration.errors import ConfigError
 from cluster.configuration.listener_names import OWN_PREFIX, base_name, listener_name, own_setting
 from cluster.configuration.served_values import ServedValues
 from cluster.configuration.setting import Service, Setting, UpdateMode, Value
+from cluster.configuration.store_settings import STORE_SETTINGS
 from cluster.configuration.synonyms import BROKER_SYNONYMS, TOPIC_DEFAULTS, synonyms_of
 from security.errors import SecurityConfigError
 from security.zookeeper_access import ZooKeeperAccess, zookeeper_access
@@ -189,11 +191,16 @@ class BrokerConfig(ServedValues):
             setting = dynamic_settings().get(name) or broker_settings().get(base_name(name))
             if setting is None:
                 continue  # an unknown setting is stored, as Kafka does
-            if setting.update is UpdateMode.READ_ONLY:
+            if name.startswith(OWN_PREFIX) and setting.name in STORE_SETTINGS:
+                if not per_broker:
+                    raise ConfigError(
+                        name, setting.shown(text), "a value for one broker: it cannot be a default of all"
+                    )
+            elif setting.update is UpdateMode.READ_ONLY:
                 raise ConfigError(
                     name, setting.shown(text), "no change at run time: it holds from start to stop"
                 )
-            if setting.update is UpdateMode.PER_BROKER and not per_broker:
+            elif setting.update is UpdateMode.PER_BROKER and not per_broker:
                 raise ConfigError(
                     name, setting.shown(text), "a value for one broker: it cannot be a default of all"
                 )
@@ -221,6 +228,13 @@ class BrokerConfig(ServedValues):
             for listener in self._listeners:
                 listener(changed)
         return changed
+
+    def with_dynamic(self, broker: Mapping[str, str]) -> "BrokerConfig":
+        """Return this configuration as it would be with other dynamic values of this broker."""
+        other = copy(self)
+        other._listeners = []
+        other.apply_dynamic(broker, self.dynamic_default)
+        return other
 
     def assign_broker_id(self, broker_id: BrokerId) -> None:
         """Settle the id of a broker that was given none."""

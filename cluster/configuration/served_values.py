@@ -37,6 +37,13 @@ class ServedValues:
     sasl_oauthbearer_jwks_endpoint_url: str | None
     sasl_oauthbearer_scope_claim_name: str
     sasl_oauthbearer_sub_claim_name: str
+    password_encoder_iterations: int
+    password_encoder_key_length: int
+    password_encoder_keyfactory_algorithm: str | None
+    password_encoder_old_secret: str | None
+    password_encoder_secret: str | None
+    ssl_allow_dn_changes: bool
+    ssl_allow_san_changes: bool
     ssl_cipher_suites: tuple[str, ...]
     ssl_client_auth: str
     ssl_enabled_protocols: tuple[str, ...]

@@ -6,8 +6,16 @@ from enum import IntEnum
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from cluster.configuration.errors import ConfigError
+from cluster.configuration.stored_passwords import StoredPasswords
 from cluster.configuration.topic_config import check_topic_config
-from cluster.handlers.context import HasBrokerId, HasConfig, HasConnectionLimits, HasMetadata, HasStore
+from cluster.handlers.context import (
+    HasBrokerId,
+    HasConfig,
+    HasConnectionLimits,
+    HasKeyStores,
+    HasMetadata,
+    HasStore,
+)
 from cluster.handlers.failures import EXPECTED_FAILURES, failure_of
 from cluster.handlers.topic_names import is_valid_topic_name
 from cluster.network.connection_limits import ADDRESS_LIMITS
@@ -19,7 +27,7 @@ class Describing(HasBrokerId, HasConfig, HasMetadata, HasStore, Protocol):
     """A broker that can say what topics and brokers are configured to."""
 
 
-class Altering(Describing, HasConnectionLimits, Protocol):
+class Altering(Describing, HasConnectionLimits, HasKeyStores, Protocol):
     """A broker that can alter it."""
 
 
@@ -186,16 +194,19 @@ async def change_entity(
         ZooKeeperError: it could not be stored.
     """
 
-    def checked(present: dict[str, str]) -> Mapping[str, str]:
-        changed = change(present)
+    passwords = StoredPasswords(broker.config)
+
+    def checked(stored: dict[str, str]) -> Mapping[str, str]:
         if entity.entity_type == TOPICS:
+            changed = change(stored)
             check_topic_config(changed)
-        else:
-            _check_dynamic(broker, changed, per_broker=entity.name != DEFAULT_ENTITY)
-        return changed
+            return changed
+        changed = change(stored | passwords.decoded(stored))
+        _check_dynamic(broker, changed, per_broker=entity.name != DEFAULT_ENTITY)
+        return _encoded(passwords, changed, stored)
 
     if entity.entity_type == BROKERS:
-        await _look_hosts_up(broker, entity, change)
+        await _look_around(broker, entity, change, passwords)
     if validate_only:
         present, _ = await broker.store.read_config(entity.entity_type, entity.name)
         checked(dict(present))
@@ -211,11 +222,30 @@ def _check_dynamic(broker: Altering, values: Mapping[str, str], *, per_broker: b
         raise ApiError(Error.INVALID_REQUEST, str(error)) from error
 
 
-async def _look_hosts_up(
-    broker: Altering, entity: Entity, change: Callable[[dict[str, str]], Mapping[str, str]]
+def _encoded(
+    passwords: StoredPasswords, values: Mapping[str, str], stored: Mapping[str, str]
+) -> Mapping[str, str]:
+    try:
+        return passwords.encoded(values, stored)
+    except ConfigError as error:
+        raise ApiError(Error.INVALID_REQUEST, str(error)) from None
+
+
+async def _look_around(
+    broker: Altering,
+    entity: Entity,
+    change: Callable[[dict[str, str]], Mapping[str, str]],
+    passwords: StoredPasswords,
 ) -> None:
-    """Check what of a change takes a look at the network; it would be too late when it is being stored."""
+    """Check what of a change takes a look at the network or at files; it would be too late when it is being stored."""
     present, _ = await broker.store.read_config(entity.entity_type, entity.name)
-    hosts = change(dict(present)).get(ADDRESS_LIMITS)
+    changed = change(present | passwords.decoded(present))
+    if broker.key_stores is not None and entity.name != DEFAULT_ENTITY:
+        _check_dynamic(broker, changed, per_broker=True)
+        try:
+            await broker.key_stores.check(changed)
+        except ConfigError as error:
+            raise ApiError(Error.INVALID_REQUEST, str(error)) from None
+    hosts = changed.get(ADDRESS_LIMITS)
     if hosts is not None and hosts != present.get(ADDRESS_LIMITS):
         await broker.connection_limits.check(hosts)

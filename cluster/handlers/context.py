@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import trio
 
@@ -124,6 +124,18 @@ class HasGroups(CallContext, Protocol):
     groups: "Groups"
 
 
+class KeyStoreChecks(Protocol):
+    """Checks settings of key stores before they are stored."""
+
+    async def check(self, values: "Mapping[str, str]") -> None: ...
+
+
+class HasKeyStores(CallContext, Protocol):
+    """A broker with the key stores of its listeners; None where they are fixed."""
+
+    key_stores: "KeyStoreChecks | None"
+
+
 class HasMetadata(CallContext, Protocol):
     """A broker with the state of the cluster."""
 
@@ -220,6 +232,7 @@ class BrokerContext:
         endpoints: The advertised endpoints by listener name.
         authorizer: Decides who may do what; None where everybody may do everything.
         throttling: Charges requests to client quotas; None while nobody has one.
+        key_stores: The key stores of the listeners; None where there is none with TLS.
         acls: The rules that the authorizer decides by, for those who change them; None where there is none.
     """
 
@@ -249,3 +262,4 @@ class BrokerContext:
     authorizer: "Authorizer | None" = None
     acls: "StoredAcls | None" = None
     throttling: "Throttling | None" = None
+    key_stores: "KeyStoreChecks | None" = None

@@ -205,6 +205,38 @@ def test_configurations(both: Both) -> None:
         assert lines == ["Completed updating config for topic printed.other."]
 
 
+def test_quotas(both: Both) -> None:
+    pair = ("--entity-type", "users", "--entity-name", "ann", "--entity-type", "clients")
+    cases: list[tuple[tuple[str, ...], str]] = [
+        (("--entity-type", "users", "--entity-name", "ann"), "producer_byte_rate=1048576"),
+        (("--entity-type", "users", "--entity-default"), "consumer_byte_rate=10485760"),
+        (("--entity-type", "clients", "--entity-name", "app"), "request_percentage=12.5"),
+        (("--entity-type", "clients", "--entity-default"), "controller_mutation_rate=0.25"),
+        ((*pair, "--entity-name", "app"), "producer_byte_rate=2048,consumer_byte_rate=4096"),
+        ((*pair, "--entity-default"), "request_percentage=0.0001"),
+        (("--entity-type", "ips", "--entity-name", "10.0.0.1"), "connection_creation_rate=5"),
+        (("--entity-type", "ips", "--entity-default"), "connection_creation_rate=50"),
+        (("--user", "bob", "--client-defaults"), "producer_byte_rate=5"),
+        (("--user-defaults", "--client", "app"), "producer_byte_rate=6"),
+    ]
+    for run in (both.ottla, both.kafka):
+        for entity, added in cases:
+            both_lines = [
+                trimmed(each("kafka-configs", *entity, "--alter", "--add-config", added))
+                for each in (both.kafka, both.ottla)
+            ]
+            assert both_lines[0] == both_lines[1]
+            both.compare("kafka-configs", *entity, "--describe")
+        for kinds in (("users",), ("clients",), ("ips",), ("users", "clients")):
+            types = [part for kind in kinds for part in ("--entity-type", kind)]
+            shown = both.compare("kafka-configs", *types, "--describe", any_order=True)
+            assert len(shown) >= 2
+        for entity, added in cases:
+            names = ",".join(each.partition("=")[0] for each in added.split(","))
+            run("kafka-configs", *entity, "--alter", "--delete-config", names)
+            assert both.compare("kafka-configs", *entity, "--describe") == [""]
+
+
 def test_access_rules(both: Both) -> None:
     rule = ("--add", "--allow-principal", "User:ann", "--operation", "Read", "--topic", "printed")
     both.compare("kafka-acls", *rule)

@@ -1,5 +1,7 @@
 """One secured cluster of both kinds of broker, from one set of settings, with Java's tools and librdkafka."""
 
+import json
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,7 +9,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from kazoo.client import KazooClient
 
+from security.password_encoder import PasswordEncoder
 from tests.compat.apache_kafka import KafkaBroker
 from tests.compat.certificates import PASSWORD, Authority
 from tests.compat.secured_cluster import SecuredCluster, write_properties
@@ -17,6 +21,7 @@ from tests.patience import until
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 ADMIN_PASSWORD = "admin secret"
+ENCODER_SECRET = "encoder secret"
 OTTLA, KAFKA = 0, 1
 OTTLA_COMMAND = str(Path(sys.executable).parent / "ottla")
 
@@ -41,6 +46,7 @@ def settings(ports: range, authority: Authority, number: int) -> Mapping[str, st
         "ssl.principal.mapping.rules": "RULE:^.*CN=([a-z0-9]+).*$/$1/L,DEFAULT",
         "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
         "super.users": "User:admin;User:alice",
+        "password.encoder.secret": ENCODER_SECRET,
         "default.replication.factor": "2",
         "min.insync.replicas": "2",
     }
@@ -181,6 +187,49 @@ def test_a_certificate_names_its_owner_at_both(mixed: Mixed) -> None:
             seen[name] = AdminClient(config).list_topics(timeout=20).topics
         assert "certified" in seen["alice"]
         assert not seen["bob"]
+
+
+@pytest.mark.parametrize("kind", [OTTLA, KAFKA])
+def test_a_key_store_is_changed_by_javas_tool_while_the_broker_runs(
+    mixed: Mixed, kind: int, tmp_path: Path
+) -> None:
+    host, port = mixed.address(kind).split(":")
+    here, prefix = (host, int(port)), "listener.name.sasl_ssl.ssl.keystore"
+    present = mixed.authority.directory / f"broker{kind}.p12"
+    before, shown = present.read_bytes(), ssl.get_server_certificate(here)
+    renewed = tmp_path / "renewed.p12"
+    renewed.write_bytes(mixed.authority.pkcs12(f"broker{kind}").read_bytes())
+    present.write_bytes(before)
+    stranger = mixed.authority.pkcs12("stranger")
+    client = AdminClient(mixed.librdkafka(kind))
+    assert client.list_topics(timeout=20).brokers
+
+    def point_to(store: Path) -> "subprocess.CompletedProcess[str]":
+        added = f"{prefix}.location={store},{prefix}.password={PASSWORD}"
+        broker = ("--entity-type", "brokers", "--entity-name", str(kind))
+        return mixed.tool(kind, CONFIGS, "--alter", *broker, "--add-config", added)
+
+    done = point_to(renewed)
+    assert done.returncode == 0, done.stdout + done.stderr
+    until(lambda: ssl.get_server_certificate(here) != shown)
+    now = ssl.get_server_certificate(here)
+    refused = point_to(stranger)
+    assert refused.returncode != 0
+    assert "InvalidRequestException" in refused.stdout + refused.stderr
+    # Kafka's listener goes back to its first certificate when a change is refused; ours stays as it is.
+    assert ssl.get_server_certificate(here) == (now if kind == OTTLA else shown)
+    renewed.write_bytes(mixed.authority.pkcs12(f"broker{kind}").read_bytes())
+    present.write_bytes(before)
+    done = point_to(renewed)  # the same settings; the file has changed
+    assert done.returncode == 0, done.stdout + done.stderr
+    until(lambda: ssl.get_server_certificate(here) != now)
+    assert client.list_topics(timeout=20).brokers
+    zookeeper = KazooClient(mixed.cluster.zookeeper)
+    zookeeper.start()
+    stored = json.loads(zookeeper.get(f"/config/brokers/{kind}")[0])["config"]
+    zookeeper.stop()
+    zookeeper.close()
+    assert PasswordEncoder(ENCODER_SECRET).decode(stored[f"{prefix}.password"]) == PASSWORD
 
 
 def test_javas_tools_list_topics_at_both(mixed: Mixed) -> None:

@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
 from cluster.zookeeper.kazoo_connection import blocking_client
+from host.java_runtime import find_java
 from ottla.testing.ports import free_port_block
-from pipeline.java_runtime import find_java
 from pipeline.spark_submit import spark_home
 from security.zookeeper_access import OPEN, zookeeper_access
 from tests.compat.apache_kafka import KafkaBroker

@@ -21,7 +21,7 @@ from security.zookeeper_access import OPEN, ZooKeeperAccess, zookeeper_access
 from tests.compat.certificates import PASSWORD, Authority
 from tests.contract.conftest import RealZooKeeper, free_port
 from tests.contract.test_zookeeper import RealSite
-from tests.contract.zookeeper_checks import CHECKS, Check
+from tests.contract.zookeeper_checks import CHECKS, Check, check_a_write_under_way_has_an_unknown_outcome
 
 LOGIN = "org.apache.zookeeper.server.auth.DigestLoginModule"
 USER_PASSWORD = 'a "quoted" pass word'
@@ -100,7 +100,13 @@ async def nothing(_zookeeper: ZooKeeper) -> None:
     return
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize(
+    "check",
+    # A write that kazoo's thread has not sent when the server dies is sent later: on a busy machine, with a cipher
+    # between, that happens too often. The check is made without TLS.
+    [each for each in CHECKS if each is not check_a_write_under_way_has_an_unknown_outcome],
+    ids=lambda check: check.__name__,
+)
 def test_the_contract_holds_over_tls_with_a_user(check: Check, secured: Secured) -> None:
     async def main() -> None:
         with trio.fail_after(60):

@@ -17,24 +17,20 @@ delegation.token.expiry.check.interval.ms | long | 3600000 | low | read-only
     valid: 1..
     How often expired delegation tokens are removed.
 password.encoder.secret | password | null | medium | read-only
-    without effect
     The secret that encrypts passwords in ZooKeeper.
 password.encoder.old.secret | password | null | medium | read-only
-    without effect
     The secret before the present one.
 password.encoder.cipher.algorithm | string | AES/CBC/PKCS5Padding | low | read-only
-    without effect
+    refused: another cipher is not served
     The cipher of passwords in ZooKeeper.
 password.encoder.iterations | int | 4096 | low | read-only
     valid: 1024..
-    without effect
     The iterations that make the key of that cipher.
 password.encoder.key.length | int | 128 | low | read-only
-    valid: 8..
-    without effect
+    valid: 128, 192, 256
     The key length of that cipher.
 password.encoder.keyfactory.algorithm | string | null | low | read-only
-    without effect
+    valid: PBKDF2WithHmacSHA1, PBKDF2WithHmacSHA256, PBKDF2WithHmacSHA384, PBKDF2WithHmacSHA512
     How the key of that cipher is made.
 security.providers | string | null | low | read-only
     without effect
@@ -124,10 +120,8 @@ sasl.server.callback.handler.class | class | null | medium | read-only
 sasl.server.max.receive.size | int | 524288 | medium | read-only
     The largest message before authentication.
 ssl.allow.dn.changes | boolean | false | low | read-only
-    without effect
     Whether a new keystore may name another subject.
 ssl.allow.san.changes | boolean | false | low | read-only
-    without effect
     Whether a new keystore may drop alternative names.
 ssl.cipher.suites | list | | medium | read-only
     The cipher suites of TLS listeners.

@@ -1,15 +1,31 @@
-"""``ottla configs``: kafka-configs' flags, for topics, brokers, the loggers of brokers, and SCRAM users."""
+"""``ottla configs``: kafka-configs' flags, for topics, brokers, their loggers, SCRAM users, and quotas."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from ottla.commands.configs.client_quotas import (
+    ADDRESSES,
+    CLIENTS,
+    PARTS,
+    QUOTAS,
+    USERS,
+    alter_quotas,
+    check_pairs,
+    clients_as_json,
+    completed_line,
+    describe_quotas,
+    quota_lines,
+    read_quotas,
+)
 from ottla.commands.configs.scram_users import (
     alter_in_zookeeper,
     alter_through_brokers,
-    describe_users,
+    scram_lines,
+    scram_users,
 )
 from ottla.commands.terminal.connecting import common_options, with_admin
 from ottla.commands.terminal.failure import CommandError
@@ -20,28 +36,54 @@ if TYPE_CHECKING:
     from ottla.admin import Admin, ConfigResource, ConfigValue
     from security.zookeeper_access import ZooKeeperAccess
 
-_TYPES: Final = ("topics", "brokers", "broker-loggers", "users")
+_TYPES: Final = ("topics", "brokers", "broker-loggers", USERS, CLIENTS, ADDRESSES)
 _SHORTCUTS: Final = {
     "topic": "topics",
     "broker": "brokers",
     "broker_logger": "broker-loggers",
-    "user": "users",
+    "user": USERS,
+    "client": CLIENTS,
+    "ip": ADDRESSES,
+}
+_DEFAULTS: Final = {
+    "broker_defaults": "brokers",
+    "user_defaults": USERS,
+    "client_defaults": CLIENTS,
+    "ip_defaults": ADDRESSES,
 }
 
 
-@click.command("configs")
+class _ConfigsCommand(click.Command):
+    """A command whose ``--entity-default`` is a name among the names, because their order counts."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        named = [("--entity-name=" if each == "--entity-default" else each) for each in args]
+        return super().parse_args(ctx, named)
+
+
+@click.command("configs", cls=_ConfigsCommand)
 @click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to connect to.")
 @click.option("--zookeeper", metavar="HOST:PORT[/CHROOT]", help="Of users, before any broker runs.")
 @zookeeper_config_option()
 @common_options
 @click.option("--describe", is_flag=True, help="Show settings.")
 @click.option("--alter", is_flag=True, help="Change settings.")
-@click.option("--entity-type", type=click.Choice(_TYPES), help="What has the settings.")
-@click.option("--entity-name", help="Which topic or broker.")
-@click.option("--entity-default", is_flag=True, help="The default of all brokers.")
+@click.option(
+    "--entity-type",
+    type=click.Choice(_TYPES),
+    multiple=True,
+    help="What has the settings; users and clients go together.",
+)
+@click.option("--entity-name", multiple=True, help="Which one; as often as --entity-type, in its order.")
+@click.option("--entity-default", is_flag=True, help="The default of all, in the place of a name.")
 @click.option("--topic", help="Short for --entity-type topics --entity-name TOPIC.")
 @click.option("--broker", help="Short for --entity-type brokers --entity-name ID.")
 @click.option("--user", help="Short for --entity-type users --entity-name USER.")
+@click.option("--user-defaults", is_flag=True, help="Short for --entity-type users --entity-default.")
+@click.option("--client", help="Short for --entity-type clients --entity-name CLIENT_ID.")
+@click.option("--client-defaults", is_flag=True, help="Short for --entity-type clients --entity-default.")
+@click.option("--ip", help="Short for --entity-type ips --entity-name ADDRESS.")
+@click.option("--ip-defaults", is_flag=True, help="Short for --entity-type ips --entity-default.")
 @click.option("--broker-defaults", is_flag=True, help="Short for --entity-type brokers --entity-default.")
 @click.option("--broker-logger", help="Short for --entity-type broker-loggers --entity-name ID.")
 @click.option(
@@ -69,24 +111,25 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Show and change the settings of topics and brokers, and the SCRAM credentials of users."""
+    """Show and change settings of topics and brokers, SCRAM credentials of users, and quotas."""
     if options["describe"] == options["alter"]:
         raise click.UsageError("exactly one of --describe and --alter is needed")
-    entity_type, name = _entity(options)
+    pairs = _entity(options)
+    entity_type, name = pairs[0]
     if (bootstrap_server is None) == (zookeeper is None):
         raise click.UsageError("exactly one of --bootstrap-server and --zookeeper is needed")
     if zookeeper is not None:
-        if entity_type != "users" or not options["alter"]:
-            raise click.UsageError("--zookeeper goes with --alter --entity-type users only")
-        alter_in_zookeeper(zookeeper, access, name or "", *_credential_changes(options))
+        if [kind for kind, _ in pairs] != [USERS] or not name or not options["alter"]:
+            raise click.UsageError("--zookeeper goes with --alter --entity-type users --entity-name only")
+        alter_in_zookeeper(zookeeper, access, name, *_client_changes(options))
         return
     assert bootstrap_server is not None
 
     async def body(admin: "Admin") -> None:
-        if entity_type == "users" and options["alter"]:
-            await alter_through_brokers(admin, name or "", *_credential_changes(options))
-        elif entity_type == "users":
-            await describe_users(admin, name, as_json=as_json)
+        if entity_type in PARTS and options["alter"]:
+            await _alter_clients(admin, pairs, options)
+        elif entity_type in PARTS:
+            await _describe_clients(admin, pairs, as_json=as_json)
         elif options["alter"]:
             await _alter(admin, _resource(entity_type, name), options, as_json=as_json)
         else:
@@ -95,24 +138,37 @@ def command(
     with_admin("configs", bootstrap_server, timeout_s, command_config, body)
 
 
-def _entity(options: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Return the kind and the name that were asked for; no name means all, and the empty one the default."""
-    found = [(kind, options[short]) for short, kind in _SHORTCUTS.items() if options[short] is not None]
-    if options["broker_defaults"]:
-        found.append(("brokers", ""))
-    if options["entity_type"] is not None:
-        if options["entity_default"] and options["entity_name"] is not None:
-            raise click.UsageError("--entity-default does not go with --entity-name")
-        found.append((options["entity_type"], "" if options["entity_default"] else options["entity_name"]))
-    if len(found) != 1:
+def _entity(options: Mapping[str, Any]) -> list[tuple[str, str | None]]:
+    """Return the types and names that were asked for; no name means all, and the empty one the default."""
+    found: list[tuple[str, str | None]] = [
+        (kind, options[short]) for short, kind in _SHORTCUTS.items() if options[short] is not None
+    ]
+    found += [(kind, "") for flag, kind in _DEFAULTS.items() if options[flag]]
+    kinds, names = options["entity_type"], options["entity_name"]
+    if found and kinds:
+        raise click.UsageError("--entity-type does not go with its short forms")
+    if len(names) > len(kinds):
+        raise click.UsageError("there are more names of entities than types")
+    found += list(itertools.zip_longest(kinds, names))
+    if not found:
         raise click.UsageError(
-            "one entity is needed: --entity-type with --entity-name or --entity-default, or a short form"
+            "an entity is needed: --entity-type with --entity-name or --entity-default, or a short form"
         )
-    ((kind, name),) = found
-    if name == "" and kind != "brokers":
-        raise click.UsageError("only brokers have a default")
-    if kind not in ("topics", "users") and name and not name.isdigit():
+    kind, name = found[0]
+    if kind in PARTS:
+        check_pairs(found)
+    elif len(found) > 1:
+        raise click.UsageError(f"{kind} go with no other type")
+    if name == "" and kind in ("topics", "broker-loggers"):
+        raise click.UsageError(f"{kind} have no default")
+    if kind in ("brokers", "broker-loggers") and name and not name.isdigit():
         raise click.UsageError(f"a broker's name is its id, not {name!r}")
+    _check_changes(options, found)
+    return found
+
+
+def _check_changes(options: Mapping[str, Any], pairs: Sequence[tuple[str, str | None]]) -> None:
+    """Require changes where something is to be altered, and none where it is to be described."""
     changes = [
         options[each]
         for each in (
@@ -124,7 +180,7 @@ def _entity(options: Mapping[str, Any]) -> tuple[str, str | None]:
         )
     ]
     if options["alter"]:
-        if name is None:
+        if any(name is None for _, name in pairs):
             raise click.UsageError("--alter needs --entity-name or --entity-default")
         if not any(changes):
             raise click.UsageError("--alter needs --add-config, --add-config-file or --delete-config")
@@ -132,20 +188,59 @@ def _entity(options: Mapping[str, Any]) -> tuple[str, str | None]:
             raise click.UsageError("--add-config does not go with --add-config-file")
     elif any(changes) or options["dry_run"]:
         raise click.UsageError("settings are changed with --alter only")
-    return kind, name
 
 
-def _credential_changes(options: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
-    """Return the credentials that are to be set, and the mechanisms to be removed."""
-    if (
-        options["add_config_file"]
-        or options["append_config"]
-        or options["subtract_config"]
-        or options["dry_run"]
-    ):
-        raise click.UsageError("users have --add-config and --delete-config only")
+async def _alter_clients(
+    admin: "Admin", pairs: Sequence[tuple[str, str | None]], options: Mapping[str, Any]
+) -> None:
+    """Change the quotas of an entity, and the SCRAM credentials of a user."""
+    added, removed = _client_changes(options)
+    is_user = [kind for kind, _ in pairs] == [USERS] and bool(pairs[0][1])
+    quotas = {name: value for name, value in added.items() if name in QUOTAS or not is_user}
+    gone = [name for name in removed if name in QUOTAS or not is_user]
+    credentials = {name: value for name, value in added.items() if name not in quotas}
+    gone_credentials = [name for name in removed if name not in gone]
+    read_quotas(pairs, quotas)  # before anything is changed
+    if credentials or gone_credentials:
+        if options["dry_run"]:
+            raise CommandError("--dry-run checks quotas, not SCRAM credentials")
+        await alter_through_brokers(admin, pairs[0][1] or "", credentials, gone_credentials)
+    if quotas or gone:
+        await alter_quotas(admin, pairs, quotas, gone, dry_run=options["dry_run"])
+    click.echo("The change could be made." if options["dry_run"] else completed_line(pairs))
+
+
+async def _describe_clients(
+    admin: "Admin", pairs: Sequence[tuple[str, str | None]], *, as_json: bool
+) -> None:
+    """Show quotas, and of users alone their SCRAM credentials as well."""
+    found = await describe_quotas(admin, pairs)
+    shows_users = [kind for kind, _ in pairs] == [USERS] and pairs[0][1] != ""
+    users = await scram_users(admin, pairs[0][1]) if shows_users else {}
+    if as_json:
+        click.echo(clients_as_json(found, users))
+        return
+    for line in (*quota_lines(found), *scram_lines(users)):
+        click.echo(line)
+
+
+def _client_changes(options: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+    """Return the quotas and credentials that are to be set, and the names of those to be removed."""
+    if options["append_config"] or options["subtract_config"]:
+        raise click.UsageError("quotas and credentials are no lists: use --add-config and --delete-config")
     removed = [name.strip() for name in (options["delete_config"] or "").split(",") if name.strip()]
-    return parse_settings(options["add_config"] or ""), removed
+    return _added(options), removed
+
+
+def _added(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is to be set, from the command line or a properties file."""
+    if options["add_config_file"] is None:
+        return parse_settings(options["add_config"] or "")
+    import javaproperties
+
+    with options["add_config_file"].open(encoding="utf-8") as file:
+        found: dict[str, str] = javaproperties.load(file)
+    return found
 
 
 def parse_settings(text: str) -> dict[str, str]:
@@ -200,12 +295,7 @@ async def _alter(
     from ottla.admin import ConfigChange, ConfigOperation
 
     changes = []
-    added = parse_settings(options["add_config"] or "")
-    if options["add_config_file"] is not None:
-        import javaproperties
-
-        with options["add_config_file"].open(encoding="utf-8") as file:
-            added = javaproperties.load(file)
+    added = _added(options)
     changes += [ConfigChange(name, ConfigOperation.SET, value) for name, value in added.items()]
     for option, operation in (
         ("append_config", ConfigOperation.APPEND),

@@ -7,7 +7,6 @@ With ``--zookeeper`` the credential is written to the user's znode: brokers that
 need the first user before the first of them starts.
 """
 
-import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -64,20 +63,21 @@ async def alter_through_brokers(
     await admin.alter_scram_credentials(
         user, read_credentials(settings), [_mechanism(name) for name in removed]
     )
-    click.echo(f"Completed updating config for user {user}.")
 
 
-async def describe_users(admin: "Admin", user: str | None, *, as_json: bool) -> None:
-    """Show the mechanisms of one user, or of all."""
+async def scram_users(admin: "Admin", user: str | None) -> dict[str, dict[str, int]]:
+    """Return the iterations by mechanism of one user, or of all; a user without credentials is left out."""
     found = await admin.describe_scram_users([] if user is None else [user])
-    if as_json:
-        plain = {name: {m.value: n for m, n in each.items()} for name, each in found.items()}
-        click.echo(json.dumps(plain, indent=2))
-        return
-    for name, each in found.items():
-        if each:
-            listed = ", ".join(f"{mechanism.value}=iterations={count}" for mechanism, count in each.items())
-            click.echo(f"SCRAM credential configs for user-principal '{name}' are {listed}")
+    return {name: {m.value: n for m, n in each.items()} for name, each in found.items() if each}
+
+
+def scram_lines(users: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Return a line for each user, as Kafka's tool prints it."""
+    lines = []
+    for name, each in users.items():
+        listed = ", ".join(f"{mechanism}=iterations={count}" for mechanism, count in each.items())
+        lines.append(f"SCRAM credential configs for user-principal '{name}' are {listed}")
+    return lines
 
 
 def alter_in_zookeeper(

@@ -47,6 +47,7 @@ class Configured(Broker):
     metadata: MetadataCache
     zookeeper: FakeZooKeeper
     connection_limits: ConnectionLimits
+    key_stores: None = None
 
 
 def in_broker(test):
