@@ -1,0 +1,1 @@
+"""Inputs made at random, by the million."""
