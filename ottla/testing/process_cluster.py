@@ -46,14 +46,22 @@ class Cluster:
 
     @classmethod
     def up(
-        cls, data: Path | None = None, *, brokers: int = 3, overrides: Mapping[str, str] | None = None
+        cls,
+        data: Path | None = None,
+        *,
+        brokers: int = 3,
+        overrides: Mapping[str, str] | None = None,
+        first_id: int = 0,
+        secure: bool = False,
     ) -> Self:
         """Start ZooKeeper and brokers, and wait until they are healthy.
 
         Args:
             data: The cluster's directory; without one it gets a temporary one, which goes with it.
             brokers: How many.
-            overrides: Settings of all brokers.
+            overrides: Settings of all brokers; ``{id}`` and ``{port}`` in a value are the broker's.
+            first_id: The first broker's id.
+            secure: Whether its listeners want TLS and a password; the clients' files are in ``security``.
 
         Raises:
             ClusterError: it does not start; the text is the command's.
@@ -62,6 +70,7 @@ class Cluster:
         port = free_port_block(brokers + 1)
         arguments = (
             *("up", "--detach", "--data", str(directory), "--brokers", str(brokers)),
+            *("--first-id", str(first_id), *(["--secure"] if secure else [])),
             *("--port", str(port), "--zookeeper-port", str(port + brokers)),
             *(part for key, value in (overrides or {}).items() for part in ("--override", f"{key}={value}")),
         )
@@ -93,6 +102,11 @@ class Cluster:
         """Return a broker's record: pid, guardian_pid, host, port, directory."""
         found: Mapping[str, Any] = next(b for b in self.describe_file()["brokers"] if b["id"] == broker_id)
         return found
+
+    @property
+    def security(self) -> Path:
+        """The directory of a secured cluster's certificates, passwords and client files."""
+        return self.data / "security"
 
     @property
     def zookeeper(self) -> str:

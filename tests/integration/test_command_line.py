@@ -49,6 +49,18 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     ottla("stop", "--data", directory)
 
 
+def test_the_first_broker_has_the_id_that_was_asked_for_and_keeps_it(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    free = ("--detach", "--data", data, "--brokers", "2", "--port", "0", "--zookeeper-port", "0")
+    for options in (("--first-id", "5"), ()):
+        ottla("up", *free, *options)
+        try:
+            brokers = json.loads((tmp_path / "data" / "cluster.json").read_text())["brokers"]
+            assert [broker["id"] for broker in brokers] == [5, 6]
+        finally:
+            ottla("stop", "--data", data)
+
+
 def test_up_leaves_a_healthy_cluster_and_says_where(data: Path) -> None:
     file = cluster_file(data)
     ports = [broker["port"] for broker in file["brokers"]]

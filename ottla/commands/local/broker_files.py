@@ -17,6 +17,12 @@ def broker_properties(
 
     Kafka's internal topics want three replicas whatever the cluster has, so one of fewer brokers asks for
     fewer.
+
+    Args:
+        broker: The broker.
+        broker_count: How many brokers the cluster has.
+        zookeeper: ZooKeeper's ``host:port``.
+        overrides: Settings that replace these; ``{id}`` and ``{port}`` in a value are the broker's.
     """
     properties = {
         "broker.id": str(broker.id),
@@ -32,7 +38,10 @@ def broker_properties(
         "ottla.management.socket": str(broker.management_socket),
         "ottla.zookeeper.write.bytes.max": str(JUTE_MAXBUFFER),
     }
-    return properties | dict(overrides)
+    return properties | {
+        name: value.replace("{id}", str(broker.id)).replace("{port}", str(broker.port))
+        for name, value in overrides.items()
+    }
 
 
 def write_properties(broker: BrokerRecord, properties: Mapping[str, str]) -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 HOST: Final = "127.0.0.1"
 ZOOKEEPER_PORT: Final = 2181
+FIRST_ID_MAX: Final = 1000
+"""Kafka's `reserved.broker.max.id`: brokers choose the ids above it themselves."""
 
 
 @click.command("up")
@@ -27,11 +29,16 @@ ZOOKEEPER_PORT: Final = 2181
     "--brokers", "count", type=click.IntRange(1, 1000), default=3, show_default=True, help="How many."
 )
 @click.option(
+    "--first-id",
+    type=click.IntRange(0, FIRST_ID_MAX),
+    help="The first broker's id; the others follow. [default: 0, or as an earlier cluster there had it]",
+)
+@click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=9092,
     show_default=True,
-    help="Broker 0's port; the others follow. 0 takes free ones.",
+    help="The first broker's port; the others follow. 0 takes free ones.",
 )
 @click.option("--zookeeper", metavar="HOST:PORT", help="A ZooKeeper that runs already; none is started.")
 @click.option(
@@ -43,7 +50,13 @@ ZOOKEEPER_PORT: Final = 2181
     "--data", type=click.Path(path_type=Path, file_okay=False), default=Path("data"), show_default=True,
     help="The cluster's directory; what an earlier cluster left there is gone on with.",
 )  # fmt: skip
-@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting of all brokers.")
+@click.option(
+    "--override",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting of all brokers; {id} and {port} in it are the broker's.",
+)
 @click.option(
     "--secure",
     is_flag=True,
@@ -57,6 +70,7 @@ ZOOKEEPER_PORT: Final = 2181
 @click.option("--detach", is_flag=True, help="Return when the cluster is healthy, and leave it running.")
 def command(
     count: int,
+    first_id: int | None,
     port: int,
     zookeeper: str | None,
     zookeeper_port: int | None,
@@ -91,7 +105,7 @@ def command(
     security = _security(directory, is_wanted=secure)
     try:
         with directory.locked():
-            plan = _plan(directory, count, port, zookeeper, zookeeper_port)
+            plan = _plan(directory, count, first_id, port, zookeeper, zookeeper_port)
             _bring_up(directory, plan, launcher, parse_overrides(overrides), security)
     except KeyboardInterrupt:
         raise click.Abort from None
@@ -142,7 +156,12 @@ def parse_overrides(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _plan(
-    directory: "ClusterDirectory", count: int, port: int, zookeeper: str | None, zookeeper_port: int | None
+    directory: "ClusterDirectory",
+    count: int,
+    first_id: int | None,
+    port: int,
+    zookeeper: str | None,
+    zookeeper_port: int | None,
 ) -> "ClusterState":
     """Decide who will listen where; nothing is started or written.
 
@@ -158,9 +177,11 @@ def _plan(
             f"a cluster runs in {directory.path} already: "
             f"`ottla status --data {directory.path}` shows it, `ottla stop --data {directory.path}` ends it"
         )
+    if first_id is None:
+        first_id = 0 if before is None else before.brokers[0].id
     with failing_on(ZooKeeperStartError):
         ports = _free_ports(count) if port == 0 else list(range(port, port + count))
-        for broker_id, broker_port in enumerate(ports):
+        for broker_id, broker_port in enumerate(ports, first_id):
             if broker_port > 65535:
                 raise CommandError(
                     f"broker {broker_id} would get the port {broker_port}; 65535 is the last one"
@@ -169,7 +190,7 @@ def _plan(
         address = zookeeper or f"{HOST}:{_zookeeper_port(zookeeper_port, ports)}"
     brokers = tuple(
         BrokerRecord(broker_id, None, None, HOST, broker_port, str(directory.broker_path(broker_id)))
-        for broker_id, broker_port in enumerate(ports)
+        for broker_id, broker_port in enumerate(ports, first_id)
     )
     return ClusterState(address, None, zookeeper is None, brokers)
 

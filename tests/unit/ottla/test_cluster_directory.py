@@ -43,6 +43,18 @@ def test_the_file_is_what_programs_expect(tmp_path: Path) -> None:
     assert changed.broker(2) == state.broker(2)
 
 
+def test_overrides_name_their_broker(tmp_path: Path) -> None:
+    given = {
+        "broker.rack": "rack-{id}",
+        "listeners": "PLAINTEXT://127.0.0.1:{port},SSL://127.0.0.1:0",
+        "x": "{y}",
+    }
+    properties = broker_properties(a_state(tmp_path).broker(2), 3, "zk:1", given)
+    assert properties["broker.rack"] == "rack-2"
+    assert properties["listeners"] == "PLAINTEXT://127.0.0.1:9094,SSL://127.0.0.1:0"
+    assert properties["x"] == "{y}"
+
+
 def test_no_cluster_and_damaged_files(tmp_path: Path) -> None:
     directory = ClusterDirectory(tmp_path)
     assert directory.read() is None
