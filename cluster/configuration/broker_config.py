@@ -200,6 +200,10 @@ class BrokerConfig(ServedValues):
                 raise ConfigError(
                     name, setting.shown(text), "no change at run time: it holds from start to stop"
                 )
+            elif setting.update is UpdateMode.AT_START:
+                raise ConfigError(
+                    name, setting.shown(text), "no change at run time: Ottla reads it when the broker starts"
+                )
             elif setting.update is UpdateMode.PER_BROKER and not per_broker:
                 raise ConfigError(
                     name, setting.shown(text), "a value for one broker: it cannot be a default of all"
@@ -428,4 +432,4 @@ def _check_identity(config: BrokerConfig) -> None:
 
 def _is_spoken(release: str) -> bool:
     major, minor = release.split("-")[0].split(".")[:2]
-    return major == "3" and int(minor) <= 9
+    return (major == "3" and int(minor) <= 9) or release in ("4.0-IV0", "4.0-IV1")

@@ -44,6 +44,7 @@ class UpdateMode(Enum):
     """How a setting's value may change while the broker runs."""
 
     READ_ONLY = "read-only"  # at the next start only
+    AT_START = "at-start"  # at the next start; in Kafka at run time, so that it is described as changeable
     PER_BROKER = "per-broker"  # for one broker
     CLUSTER_WIDE = "cluster-wide"  # for one broker, or as the default of all
 

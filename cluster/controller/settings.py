@@ -7,6 +7,8 @@ from typing import Final, Protocol
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)(?:\.\d+)?(?:-IV\d+)?")
 OLDEST_PROTOCOL: Final = (3, 0)
 NEWEST_PROTOCOL: Final = (3, 9)
+UNRELEASED_PROTOCOLS: Final = ("4.0-IV0", "4.0-IV1")
+"""What Kafka 3.9 takes beside releases, its own tests above all; with ZooKeeper it is 3.9 in everything."""
 
 
 class ControllerSettings(Protocol):
@@ -65,6 +67,8 @@ class RequestVersions:
         """
         match = _VERSION.fullmatch(inter_broker_protocol_version.strip())
         release = (int(match[1]), int(match[2])) if match else None
+        if inter_broker_protocol_version.strip() in UNRELEASED_PROTOCOLS:
+            release = NEWEST_PROTOCOL
         if release is None or not OLDEST_PROTOCOL <= release <= NEWEST_PROTOCOL:
             raise ValueError(
                 f"inter.broker.protocol.version {inter_broker_protocol_version!r}: only 3.0 to 3.9 are served"

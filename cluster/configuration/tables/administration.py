@@ -42,10 +42,10 @@ authorizer.class.name | string | | low | read-only
     What decides who may do what: kafka.security.authorizer.AclAuthorizer, or nothing.
 principal.builder.class | class | \
 org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder | \
-medium | read-only
+medium | at-start
     refused: Java classes are not loaded
     A Java class that names who is connected.
-metric.reporters | list | | low | read-only
+metric.reporters | list | | low | cluster-wide
     without effect
     Java classes that report metrics.
 kafka.metrics.reporters | list | | low | read-only

@@ -3,14 +3,14 @@
 from typing import Final
 
 TABLE: Final = """
-listeners | string | PLAINTEXT://:9092 | high | read-only
+listeners | string | PLAINTEXT://:9092 | high | at-start
     Where the broker listens: a comma-separated list of NAME://host:port; an empty host is every interface.
-advertised.listeners | string | null | high | read-only
+advertised.listeners | string | null | high | at-start
     What clients and other brokers connect to, per listener name; `listeners` where not given.
     The address 0.0.0.0 cannot be advertised.
 listener.security.protocol.map | string | \
 SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT | \
-low | read-only
+low | at-start
     The security protocol of each listener name, as NAME:PROTOCOL pairs.
 inter.broker.listener.name | string | null | medium | read-only
     The listener through which brokers talk to each other; that of `security.inter.broker.protocol` where

@@ -38,28 +38,28 @@ security.providers | string | null | low | read-only
 sasl.client.callback.handler.class | class | null | medium | read-only
     without effect
     The Java class of the client's side of SASL.
-sasl.enabled.mechanisms | list | GSSAPI | medium | read-only
+sasl.enabled.mechanisms | list | GSSAPI | medium | at-start
     The SASL mechanisms of SASL listeners: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. GSSAPI is not
     served, so a SASL listener needs a value here.
-sasl.jaas.config | password | null | medium | read-only
+sasl.jaas.config | password | null | medium | at-start
     The login module of SASL and its options; a broker reads it per listener and mechanism, as
     listener.name.NAME.MECHANISM.sasl.jaas.config, both in lower case.
-sasl.kerberos.kinit.cmd | string | /usr/bin/kinit | medium | read-only
+sasl.kerberos.kinit.cmd | string | /usr/bin/kinit | medium | per-broker
     without effect
     The path of kinit.
-sasl.kerberos.min.time.before.relogin | long | 60000 | medium | read-only
+sasl.kerberos.min.time.before.relogin | long | 60000 | medium | per-broker
     without effect
     The rest between Kerberos logins.
-sasl.kerberos.principal.to.local.rules | list | DEFAULT | medium | read-only
+sasl.kerberos.principal.to.local.rules | list | DEFAULT | medium | per-broker
     without effect
     How Kerberos principals become names.
-sasl.kerberos.service.name | string | null | medium | read-only
+sasl.kerberos.service.name | string | null | medium | per-broker
     without effect
     The Kerberos principal of the broker.
-sasl.kerberos.ticket.renew.jitter | double | 0.05 | medium | read-only
+sasl.kerberos.ticket.renew.jitter | double | 0.05 | medium | per-broker
     without effect
     The random part of a Kerberos ticket's renewal.
-sasl.kerberos.ticket.renew.window.factor | double | 0.8 | medium | read-only
+sasl.kerberos.ticket.renew.window.factor | double | 0.8 | medium | per-broker
     without effect
     When in its life a Kerberos ticket is renewed.
 sasl.login.callback.handler.class | class | null | medium | read-only
@@ -74,16 +74,16 @@ sasl.login.connect.timeout.ms | int | null | low | read-only
 sasl.login.read.timeout.ms | int | null | low | read-only
     without effect
     The patience with an answer of an identity provider.
-sasl.login.refresh.buffer.seconds | short | 300 | medium | read-only
+sasl.login.refresh.buffer.seconds | short | 300 | medium | per-broker
     without effect
     How long before its end a login is refreshed at the latest.
-sasl.login.refresh.min.period.seconds | short | 60 | medium | read-only
+sasl.login.refresh.min.period.seconds | short | 60 | medium | per-broker
     without effect
     The least time between refreshes of a login.
-sasl.login.refresh.window.factor | double | 0.8 | medium | read-only
+sasl.login.refresh.window.factor | double | 0.8 | medium | per-broker
     without effect
     When in its life a login is refreshed.
-sasl.login.refresh.window.jitter | double | 0.05 | medium | read-only
+sasl.login.refresh.window.jitter | double | 0.05 | medium | per-broker
     without effect
     The random part of a login's refresh.
 sasl.login.retry.backoff.max.ms | long | 10000 | low | read-only
@@ -92,7 +92,7 @@ sasl.login.retry.backoff.max.ms | long | 10000 | low | read-only
 sasl.login.retry.backoff.ms | long | 100 | low | read-only
     without effect
     The first rest between tries to log in.
-sasl.mechanism.inter.broker.protocol | string | GSSAPI | medium | read-only
+sasl.mechanism.inter.broker.protocol | string | GSSAPI | medium | at-start
     The SASL mechanism between brokers.
 sasl.oauthbearer.clock.skew.seconds | int | 30 | low | read-only
     The difference of clocks that OAuth allows.
@@ -123,54 +123,54 @@ ssl.allow.dn.changes | boolean | false | low | read-only
     Whether a new keystore may name another subject.
 ssl.allow.san.changes | boolean | false | low | read-only
     Whether a new keystore may drop alternative names.
-ssl.cipher.suites | list | | medium | read-only
+ssl.cipher.suites | list | | medium | at-start
     The cipher suites of TLS listeners.
-ssl.client.auth | string | none | medium | read-only
+ssl.client.auth | string | none | medium | at-start
     valid: required, requested, none
     Whether TLS clients show a certificate.
-ssl.enabled.protocols | list | TLSv1.2,TLSv1.3 | medium | read-only
+ssl.enabled.protocols | list | TLSv1.2,TLSv1.3 | medium | at-start
     The versions of TLS.
-ssl.endpoint.identification.algorithm | string | https | low | read-only
+ssl.endpoint.identification.algorithm | string | https | low | at-start
     How a server's name is checked.
-ssl.engine.factory.class | class | null | low | read-only
+ssl.engine.factory.class | class | null | low | at-start
     refused: Java classes cannot make TLS engines here
     The Java class that makes TLS engines.
-ssl.key.password | password | null | medium | read-only
+ssl.key.password | password | null | medium | at-start
     The password of the private key.
-ssl.keymanager.algorithm | string | SunX509 | medium | read-only
+ssl.keymanager.algorithm | string | SunX509 | medium | at-start
     without effect
     The algorithm of the key manager.
-ssl.keystore.certificate.chain | password | null | medium | read-only
+ssl.keystore.certificate.chain | password | null | medium | at-start
     The certificates as PEM.
-ssl.keystore.key | password | null | medium | read-only
+ssl.keystore.key | password | null | medium | at-start
     The private key as PEM.
-ssl.keystore.location | string | null | medium | read-only
+ssl.keystore.location | string | null | medium | at-start
     The keystore's file.
-ssl.keystore.password | password | null | medium | read-only
+ssl.keystore.password | password | null | medium | at-start
     The keystore's password.
-ssl.keystore.type | string | JKS | medium | read-only
+ssl.keystore.type | string | JKS | medium | at-start
     The keystore's format.
 ssl.principal.mapping.rules | string | DEFAULT | low | read-only
     How a certificate's subject becomes a name.
-ssl.protocol | string | TLSv1.3 | medium | read-only
+ssl.protocol | string | TLSv1.3 | medium | at-start
     without effect
     The version of TLS that is preferred.
-ssl.provider | string | null | medium | read-only
+ssl.provider | string | null | medium | at-start
     without effect
     The Java provider of TLS.
-ssl.secure.random.implementation | string | null | low | read-only
+ssl.secure.random.implementation | string | null | low | at-start
     without effect
     The source of randomness of TLS.
-ssl.trustmanager.algorithm | string | PKIX | medium | read-only
+ssl.trustmanager.algorithm | string | PKIX | medium | at-start
     without effect
     The algorithm of the trust manager.
-ssl.truststore.certificates | password | null | medium | read-only
+ssl.truststore.certificates | password | null | medium | at-start
     The trusted certificates as PEM.
-ssl.truststore.location | string | null | medium | read-only
+ssl.truststore.location | string | null | medium | at-start
     The truststore's file.
-ssl.truststore.password | password | null | medium | read-only
+ssl.truststore.password | password | null | medium | at-start
     The truststore's password.
-ssl.truststore.type | string | JKS | medium | read-only
+ssl.truststore.type | string | JKS | medium | at-start
     The truststore's format.
 zookeeper.ssl.cipher.suites | list | null | low | read-only
     The cipher suites towards ZooKeeper.

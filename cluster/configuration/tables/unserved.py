@@ -132,11 +132,11 @@ group.share.max.record.lock.duration.ms | int | 60000 | medium | read-only
 remote.log.storage.system.enable | boolean | false | medium | read-only
     refused: the log lives on local disks
     Whether segments are also kept in remote storage.
-remote.fetch.max.wait.ms | int | 500 | medium | read-only
+remote.fetch.max.wait.ms | int | 500 | medium | cluster-wide
     valid: 1..
     without effect
     How long a fetch waits for remote storage.
-remote.log.index.file.cache.total.size.bytes | long | 1073741824 | low | read-only
+remote.log.index.file.cache.total.size.bytes | long | 1073741824 | low | cluster-wide
     valid: 1..
     without effect
     The cache of indexes of remote segments.
@@ -144,7 +144,7 @@ remote.log.manager.copier.thread.pool.size | int | -1 | medium | read-only
     valid: -1, 1..
     without effect
     Threads that copy to remote storage.
-remote.log.manager.copy.max.bytes.per.second | long | 9223372036854775807 | medium | read-only
+remote.log.manager.copy.max.bytes.per.second | long | 9223372036854775807 | medium | cluster-wide
     valid: 1..
     without effect
     Bytes copied to remote storage a second.
@@ -160,7 +160,7 @@ remote.log.manager.expiration.thread.pool.size | int | -1 | medium | read-only
     valid: -1, 1..
     without effect
     Threads that expire remote segments.
-remote.log.manager.fetch.max.bytes.per.second | long | 9223372036854775807 | medium | read-only
+remote.log.manager.fetch.max.bytes.per.second | long | 9223372036854775807 | medium | cluster-wide
     valid: 1..
     without effect
     Bytes read from remote storage a second.

@@ -139,7 +139,11 @@ def test_a_stored_value_that_cannot_be_is_left_out(caplog):
     [
         ({"broker.rack": "b"}, True, "no change at run time"),
         ({"message.max.bytes": "-5"}, False, "a number of 0.."),
-        ({"listeners": "PLAINTEXT://:1"}, True, "no change at run time"),
+        (
+            {"listeners": "PLAINTEXT://:1"},
+            True,
+            "no change at run time: Ottla reads it when the broker starts",
+        ),
     ],
 )
 def test_dynamic_values_are_checked_before_they_are_stored(values, per_broker, message):
