@@ -5,11 +5,12 @@ python -m tests.compat.foreign scoreboard
 """
 
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import click
@@ -32,23 +33,27 @@ def main() -> None:
 @click.argument("suite", type=click.Choice(SUITES))
 @click.argument("cases", nargs=-1)
 @click.option("--smoke", is_flag=True, help="Run the part of the suite that CI runs.")
-@click.option("--kafka", metavar="BOOTSTRAP", help="Run against this cluster instead: a control run.")
+@click.option(
+    "--kafka",
+    metavar="BOOTSTRAP",
+    help="A control run: on this cluster, or for a suite that starts brokers on Apache Kafka's, whatever is given.",
+)
 @click.option("--grow", is_flag=True, help="Add the cases that passed to the suite's allow-list.")
 def run(suite: str, cases: tuple[str, ...], smoke: bool, kafka: str | None, grow: bool) -> None:
     """Run a suite, whole or in part; exit with 1 where an expected case does not pass."""
     folder = HERE / suite
     cache = ROOT / ".cache" / "foreign" / suite
     cache.mkdir(parents=True, exist_ok=True)
-    subprocess.run([folder / "get", cache], check=True)
+    subprocess.run([folder / "get", cache], check=True, env=_environment())
     expected = Expectations.read(folder)
     if smoke:
         cases = tuple((folder / "smoke").read_text().split())
-    with _cluster(folder, kafka) as environment:
+    with _clusters(folder, kafka) as environment:
         verdicts = list(_verdicts(folder, cache, cases, environment))
     surprises = expected.surprises(verdicts)
     for verdict in surprises:
         click.echo(f"unexpected: {verdict.outcome}\t{verdict.name}\t{verdict.why}")
-    missing = set() if cases else expected.missing(verdicts)
+    missing = expected.missing(verdicts, cases)
     for name in sorted(missing):
         click.echo(f"unexpected: did not run\t{name}")
     passed = sum(verdict.outcome == "ok" for verdict in verdicts)
@@ -64,29 +69,47 @@ def run(suite: str, cases: tuple[str, ...], smoke: bool, kafka: str | None, grow
 
 @main.command()
 def scoreboard() -> None:
-    """Write docs/foreign-suites.md from the suites' lists."""
-    write_scoreboard(
-        [(name, Expectations.read(HERE / name)) for name in SUITES], ROOT / "docs" / "foreign-suites.md"
-    )
+    """Write docs/foreign-suites.md, and README's line on it, from the suites' lists."""
+    write_scoreboard([(name, Expectations.read(HERE / name)) for name in SUITES], ROOT)
+
+
+def _environment() -> dict[str, str]:
+    return os.environ | {"OTTLA": str(Path(sys.executable).parent / "ottla"), "ROOT": str(ROOT)}
 
 
 @contextmanager
-def _cluster(folder: Path, given: str | None) -> Iterator[Mapping[str, str]]:
-    """Start the cluster that a suite asks for in its file `cluster`; a suite without one starts its own brokers."""
-    environment = os.environ | {"OTTLA": str(Path(sys.executable).parent / "ottla"), "ROOT": str(ROOT)}
-    wishes = folder / "cluster"
+def _clusters(folder: Path, given: str | None) -> Iterator[Mapping[str, str]]:
+    """Start the clusters that a suite asks for in its file `clusters`; a suite without one starts its own brokers.
+
+    A line of it is ``NAME BROKERS [first-id=N] [secure] [KEY=VALUE ...]``. The suite finds the cluster in the variables
+    NAME_BOOTSTRAP, NAME_ZOOKEEPER and, of a secure one, NAME_SECURITY.
+    """
+    environment = _environment()
+    wishes = folder / "clusters"
     if given is not None:
-        yield environment | {"BOOTSTRAP": given}
-    elif not wishes.exists():
+        yield environment | {"MAIN_BOOTSTRAP": given}
+        return
+    with ExitStack() as stack:
+        for line in wishes.read_text().splitlines() if wishes.exists() else ():
+            name, count, *settings = shlex.split(line)
+            overrides = dict(setting.split("=", 1) for setting in settings if setting != "secure")
+            first_id = int(overrides.pop("first-id", "0"))
+            scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="ottla-foreign-"))
+            cluster = stack.enter_context(
+                Cluster.up(
+                    Path(scratch) / "data",
+                    brokers=int(count),
+                    overrides=overrides,
+                    first_id=first_id,
+                    secure="secure" in settings,
+                )
+            )
+            environment |= {
+                f"{name}_BOOTSTRAP": cluster.bootstrap_servers,
+                f"{name}_ZOOKEEPER": cluster.zookeeper,
+                f"{name}_SECURITY": str(cluster.security),
+            }
         yield environment
-    else:
-        count, *lines = wishes.read_text().split()
-        overrides = dict(line.split("=", 1) for line in lines)
-        with (
-            tempfile.TemporaryDirectory(prefix="ottla-foreign-") as scratch,
-            Cluster.up(Path(scratch) / "data", brokers=int(count), overrides=overrides) as cluster,
-        ):
-            yield environment | {"BOOTSTRAP": cluster.bootstrap_servers, "ZOOKEEPER": cluster.zookeeper}
 
 
 def _verdicts(

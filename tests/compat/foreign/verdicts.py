@@ -5,7 +5,7 @@ The file `allow` lists the cases which must pass, one a line; it only grows. `re
 ``name<TAB>reason``, where a reason begins with one of `KINDS`. A name may end in ``*``.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -81,9 +81,16 @@ class Expectations:
             if verdict.outcome != "ok" and (verdict.name in self.allow or self.reason(verdict.name) is None)
         ]
 
-    def missing(self, verdicts: Iterable[Verdict]) -> set[str]:
-        """Return the allowed cases which a run of the whole suite did not mention."""
-        return self.allow - {verdict.name for verdict in verdicts}
+    def missing(self, verdicts: Iterable[Verdict], cases: Sequence[str] = ()) -> set[str]:
+        """Return the allowed cases which a run did not mention.
+
+        Args:
+            verdicts: What the run said.
+            cases: The parts of the suite that were asked for, such as classes; none for the whole.
+        """
+        parts = tuple(case.rpartition(".")[2] for case in cases)
+        expected = {name for name in self.allow if not parts or name.startswith(parts)}
+        return expected - {verdict.name for verdict in verdicts}
 
     def grown(self, verdicts: Iterable[Verdict]) -> "Expectations":
         """Return the lists with every case that passed allowed."""

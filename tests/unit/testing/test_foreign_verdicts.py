@@ -30,6 +30,8 @@ def test_what_is_allowed_has_to_pass_and_what_fails_has_to_be_refused() -> None:
 
 def test_an_allowed_case_that_did_not_run_is_missed() -> None:
     assert Expectations({"a", "b"}).missing([Verdict("not ok", "a")]) == {"b"}
+    whole = Expectations({"Topics.a", "Topics.b", "Groups.c"})
+    assert whole.missing([Verdict("ok", "Topics.a")], ["kafka.api.Topics"]) == {"Topics.b"}
 
 
 def test_lists_grow_and_come_back_from_disk(tmp_path: Path) -> None:

@@ -10,14 +10,12 @@
  */
 package kafka.server
 
-import java.io.{DataInputStream, File, FileWriter}
-import java.net.Socket
-import java.nio.ByteBuffer
+import java.io.File
 import java.time.Duration
 import java.util.{Collections, Properties}
 import java.util.concurrent.TimeUnit
 
-import kafka.cluster.Partition
+import kafka.cluster.{EndPoint, Partition}
 import kafka.controller.{ControllerContext, KafkaController}
 import kafka.coordinator.transaction.TransactionCoordinator
 import kafka.log.{LogManager, UnifiedLog}
@@ -26,16 +24,14 @@ import kafka.network.SocketServer
 import org.apache.kafka.security.CredentialProvider
 import kafka.server.metadata.ZkMetadataCache
 import kafka.zk.KafkaZkClient
-import org.apache.kafka.common.{KafkaException, TopicPartition, Uuid}
+import org.apache.kafka.common.{KafkaException, Node, TopicPartition, Uuid}
 import org.apache.kafka.common.config.TopicConfig
-import org.apache.kafka.common.message.{ApiVersionsRequestData, MetadataRequestData}
 import org.apache.kafka.common.message.ListOffsetsRequestData.{ListOffsetsPartition, ListOffsetsTopic}
 import org.apache.kafka.common.message.UpdateMetadataRequestData.{UpdateMetadataBroker, UpdateMetadataEndpoint, UpdateMetadataPartitionState}
 import org.apache.kafka.common.metrics.Metrics
 import org.apache.kafka.common.network.ListenerName
 import org.apache.kafka.common.protocol.{ApiKeys, Errors}
-import org.apache.kafka.common.requests.{AbstractRequest, AbstractResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, RequestHeader, UpdateMetadataRequest}
-import org.apache.kafka.common.security.auth.SecurityProtocol
+import org.apache.kafka.common.requests.{AbstractRequest, AbstractResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, UpdateMetadataRequest}
 import org.apache.kafka.common.security.scram.internals.ScramMechanism
 import org.apache.kafka.common.security.token.delegation.internals.DelegationTokenCache
 import org.apache.kafka.common.utils.Time
@@ -45,6 +41,7 @@ import org.apache.kafka.server.authorizer.Authorizer
 import org.apache.kafka.server.NodeToControllerChannelManager
 import org.apache.kafka.server.metrics.KafkaYammerMetrics
 import org.apache.kafka.server.util.{KafkaScheduler, Scheduler}
+import org.apache.kafka.storage.internals.log.LogConfig
 import org.mockito.ArgumentMatchers.{any, anyBoolean}
 import org.mockito.Mockito.{mock, when}
 
@@ -77,7 +74,7 @@ class KafkaServer(
   private var stopped = true
   private var _zkClient: KafkaZkClient = _
   private var _clusterId: String = _
-  private var answers = 0
+  private var connected: Option[(Node, BrokerConnection)] = None
 
   private[kafka] def zkClient: KafkaZkClient = _zkClient
 
@@ -92,10 +89,11 @@ class KafkaServer(
     _zkClient.createTopLevelPaths()
     val before = registrationEpoch
     val properties = new File(folder, "server.properties")
-    writeProperties(properties)
+    ServerProperties.write(config, properties)
     val output = new File(folder, "broker.log")
     val command = System.getProperty("ottla.command").split(' ').toSeq ++ Seq("broker", properties.toString)
     process = new ProcessBuilder(command.asJava).redirectErrorStream(true).redirectOutput(output).start()
+    Runtime.getRuntime.addShutdownHook(new Thread(() => process.destroy()))
     stopped = false
     val deadline = System.currentTimeMillis + KafkaServer.StartTimeoutMs
     while (registrationEpoch == before || !answersMetadata) {
@@ -107,24 +105,9 @@ class KafkaServer(
       process.waitFor(20, TimeUnit.MILLISECONDS)
     }
     _clusterId = _zkClient.getClusterId.get
+    advertisedListeners
     authorizer = config.createNewAuthorizer()
     authorizer.foreach(_.configure(config.originals))
-  }
-
-  private def writeProperties(file: File): Unit = {
-    val writer = new FileWriter(file)
-    config.originals.asScala.foreach { case (key, value) =>
-      val text = value match {
-        case null => ""
-        case c: Class[_] => c.getName
-        case l: java.util.List[_] => l.asScala.mkString(",")
-        case password: org.apache.kafka.common.config.types.Password => password.value
-        case other => other.toString
-      }
-      val escaped = text.replace("\\", "\\\\").replace("\n", "\\n")
-      writer.write(s"$key=$escaped\n")
-    }
-    writer.close()
   }
 
   private def registrationEpoch: Long =
@@ -141,6 +124,8 @@ class KafkaServer(
       }
       authorizer.foreach(_.close())
       authorizer = None
+      connected.foreach(_._2.close())
+      connected = None
       _zkClient.close()
       metrics.close()
     }
@@ -148,46 +133,44 @@ class KafkaServer(
 
   override def awaitShutdown(): Unit = if (process != null) process.waitFor()
 
-  private val ports = scala.collection.concurrent.TrieMap.empty[ListenerName, Int]
+  private var endpoints: Seq[EndPoint] = Seq.empty
 
-  override def boundPort(listenerName: ListenerName): Int = {
+  /** The listeners as ZooKeeper has them; those of a broker that has stopped are the last known ones. */
+  def advertisedListeners: Seq[EndPoint] = {
     if (!stopped)
-      ports(listenerName) = _zkClient.getBroker(config.brokerId).get.endPoint(listenerName).port
-    ports(listenerName)
+      _zkClient.getBroker(config.brokerId).foreach(broker => endpoints = broker.endPoints)
+    endpoints
   }
+
+  override def boundPort(listenerName: ListenerName): Int =
+    advertisedListeners.find(_.listenerName == listenerName).map(_.port)
+      .getOrElse(throw new KafkaException(s"no listener $listenerName"))
+
+  def getLogManager: LogManager = logManager
 
   // What the process answers.
 
-  private def plaintextPort: Option[Int] =
-    _zkClient.getBroker(config.brokerId).flatMap(_.endPoints.find(_.securityProtocol == SecurityProtocol.PLAINTEXT).map(_.port))
-
-  private def ask[T <: AbstractResponse](key: ApiKeys, version: Short, request: AbstractRequest): Option[T] =
-    plaintextPort.flatMap { port =>
-      try {
-        val socket = new Socket("localhost", port)
-        try {
-          socket.setSoTimeout(10000)
-          answers += 1
-          val header = new RequestHeader(key, version, "shim", answers)
-          val buffer = org.apache.kafka.common.requests.RequestUtils.serialize(
-            header.data, header.headerVersion, request.data, version)
-          val out = ByteBuffer.allocate(4 + buffer.remaining)
-          out.putInt(buffer.remaining).put(buffer)
-          socket.getOutputStream.write(out.array)
-          val in = new DataInputStream(socket.getInputStream)
-          val body = new Array[Byte](in.readInt())
-          in.readFully(body)
-          Some(AbstractResponse.parseResponse(ByteBuffer.wrap(body), header).asInstanceOf[T])
-        } finally socket.close()
-      } catch { case _: java.io.IOException => None }
+  private def connection: Option[BrokerConnection] = synchronized {
+    val known = _zkClient.getBroker(config.brokerId)
+      .flatMap(broker => broker.endPoints.find(_.listenerName == config.interBrokerListenerName))
+      .map(endpoint => new Node(config.brokerId, endpoint.host, endpoint.port))
+    if (known.isDefined && known != connected.map(_._1)) {
+      connected.foreach(_._2.close())
+      connected = known.map(node => (node, new BrokerConnection(config, node)))
     }
-
-  private def metadataAnswer: Option[MetadataResponse] = {
-    val data = new MetadataRequestData().setTopics(null).setAllowAutoTopicCreation(false)
-    ask[MetadataResponse](ApiKeys.METADATA, 12, new MetadataRequest(data, 12.toShort))
+    if (known.isDefined) connected.map(_._2) else None
   }
 
-  private def answersMetadata: Boolean = plaintextPort.isEmpty || metadataAnswer.exists(!_.brokers.isEmpty)
+  private def ask[T <: AbstractResponse](request: AbstractRequest.Builder[_ <: AbstractRequest]): Option[T] =
+    connection.flatMap(_.ask[T](request))
+
+  private def metadataAnswer: Option[MetadataResponse] =
+    ask[MetadataResponse](MetadataRequest.Builder.allTopics)
+
+  /** Whether the broker serves; one that advertises what leads nowhere counts as serving once it is registered. */
+  private def answersMetadata: Boolean =
+    metadataAnswer.exists(!_.brokers.isEmpty) || advertisedListeners.exists(_.listenerName == config.interBrokerListenerName) &&
+      !config.effectiveAdvertisedBrokerListeners.forall(e => Set("localhost", "127.0.0.1", "0.0.0.0").contains(e.host))
 
   /** The broker's view of the cluster, from its Metadata answer; each look at it asks again. */
   def metadataCache: ZkMetadataCache = {
@@ -223,7 +206,7 @@ class KafkaServer(
     builder.setTargetTimes(Collections.singletonList(new ListOffsetsTopic().setName(partition.topic).setPartitions(
       Collections.singletonList(new ListOffsetsPartition().setPartitionIndex(partition.partition).setTimestamp(timestamp)
         .setCurrentLeaderEpoch(-1)))))
-    ask[ListOffsetsResponse](ApiKeys.LIST_OFFSETS, 7, builder.build(7))
+    ask[ListOffsetsResponse](builder)
       .map(_.topics.get(0).partitions.get(0))
       .filter(_.errorCode == 0).map(_.offset)
       .getOrElse(throw new KafkaException(s"broker ${config.brokerId} does not answer for $partition"))
@@ -238,6 +221,10 @@ class KafkaServer(
     when(log.topicPartition).thenReturn(partition)
     when(log.logStartOffset).thenAnswer(_ => offsetOf(partition, ListOffsetsRequest.EARLIEST_TIMESTAMP))
     when(log.logEndOffset).thenAnswer(_ => offsetOf(partition, ListOffsetsRequest.LATEST_TIMESTAMP))
+    when(log.config).thenAnswer(_ => {
+      val overrides = new kafka.zk.AdminZkClient(_zkClient).fetchEntityConfig(org.apache.kafka.server.config.ConfigType.TOPIC, partition.topic)
+      LogConfig.fromProps(config.extractLogConfigMap, overrides)
+    })
     when(log.highWatermark).thenAnswer(_ => offsetOf(partition, ListOffsetsRequest.LATEST_TIMESTAMP))
     log
   }
@@ -256,8 +243,18 @@ class KafkaServer(
   val replicaManager: ReplicaManager = {
     val manager = mock(classOf[ReplicaManager])
     when(manager.localLog(any(classOf[TopicPartition]))).thenAnswer(i => logOf(i.getArgument[TopicPartition](0)))
+    when(manager.getPartition(any(classOf[TopicPartition]))).thenAnswer { i =>
+      directoryOf(i.getArgument[TopicPartition](0)).map(_ => HostedPartition.Online(mock(classOf[Partition]))).getOrElse(HostedPartition.None)
+    }
     when(manager.onlinePartition(any(classOf[TopicPartition]))).thenAnswer { i =>
-      directoryOf(i.getArgument[TopicPartition](0)).map(_ => mock(classOf[Partition]))
+      val place = i.getArgument[TopicPartition](0)
+      directoryOf(place).map { _ =>
+        val partition = mock(classOf[Partition])
+        when(partition.leaderLogIfLocal).thenAnswer { _ =>
+          metadataCache.getPartitionInfo(place.topic, place.partition).filter(_.leader == config.brokerId).flatMap(_ => logOf(place))
+        }
+        partition
+      }
     }
     manager
   }
@@ -279,6 +276,7 @@ class KafkaServer(
     ids.foreach { case (topic, id) => context.addTopicId(topic, id) }
     val controller = mock(classOf[KafkaController])
     when(controller.controllerContext).thenReturn(context)
+    when(controller.brokerEpoch).thenAnswer(_ => registrationEpoch)
     when(controller.isActive).thenAnswer(_ => _zkClient.getControllerId.contains(config.brokerId))
     controller
   }
