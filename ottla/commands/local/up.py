@@ -85,8 +85,13 @@ def command(
     Without --detach it shows the cluster's state until Ctrl-C, and then stops it.
     """
     if in_process:
-        if zookeeper is not None or zookeeper_port is not None or secure or detach:
+        others = (zookeeper, zookeeper_port, first_id)
+        if any(option is not None for option in others) or secure or detach:
             raise click.UsageError("--in-process goes with --brokers, --port and --override alone")
+        if any("{id}" in text or "{port}" in text for text in overrides):
+            raise click.UsageError(
+                "--in-process gives all brokers the same settings: no {id} or {port} in --override"
+            )
         from ottla.commands.local.in_process import run_in_process
 
         run_in_process([port + number if port else 0 for number in range(count)], parse_overrides(overrides))
