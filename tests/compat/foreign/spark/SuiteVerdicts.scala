@@ -1,6 +1,6 @@
 /** Prints a line for each case of ScalaTest. */
 import org.scalatest.Reporter
-import org.scalatest.events.{Event, SuiteAborted, TestCanceled, TestFailed, TestIgnored, TestSucceeded}
+import org.scalatest.events.{Event, RunAborted, SuiteAborted, TestCanceled, TestFailed, TestIgnored, TestSucceeded}
 
 class SuiteVerdicts extends Reporter {
   override def apply(event: Event): Unit = event match {
@@ -9,6 +9,7 @@ class SuiteVerdicts extends Reporter {
     case e: TestCanceled => say("skip", e.suiteName, e.testName, e.message)
     case e: TestIgnored => say("skip", e.suiteName, e.testName, "ignored")
     case e: SuiteAborted => say("not ok", e.suiteName, "aborted", e.throwable.map(_.toString).getOrElse(e.message))
+    case e: RunAborted => say("not ok", "run", "aborted", e.throwable.map(_.toString).getOrElse(e.message))
     case _ =>
   }
 

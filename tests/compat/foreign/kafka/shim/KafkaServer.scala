@@ -12,7 +12,7 @@ package kafka.server
 
 import java.io.File
 import java.time.Duration
-import java.util.{Collections, Properties}
+import java.util.{Collections, Optional, OptionalLong, Properties}
 import java.util.concurrent.TimeUnit
 
 import kafka.cluster.{EndPoint, Partition}
@@ -25,13 +25,16 @@ import org.apache.kafka.security.CredentialProvider
 import kafka.server.metadata.ZkMetadataCache
 import kafka.zk.KafkaZkClient
 import org.apache.kafka.common.{KafkaException, Node, TopicPartition, Uuid}
-import org.apache.kafka.common.config.TopicConfig
+import org.apache.kafka.common.config.{ConfigResource, TopicConfig}
+import org.apache.kafka.common.message.{DescribeConfigsRequestData, DescribeProducersRequestData}
+import org.apache.kafka.common.message.DescribeConfigsRequestData.DescribeConfigsResource
+import org.apache.kafka.common.record.FileRecords
 import org.apache.kafka.common.message.ListOffsetsRequestData.{ListOffsetsPartition, ListOffsetsTopic}
 import org.apache.kafka.common.message.UpdateMetadataRequestData.{UpdateMetadataBroker, UpdateMetadataEndpoint, UpdateMetadataPartitionState}
 import org.apache.kafka.common.metrics.Metrics
 import org.apache.kafka.common.network.ListenerName
 import org.apache.kafka.common.protocol.{ApiKeys, Errors}
-import org.apache.kafka.common.requests.{AbstractRequest, AbstractResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, UpdateMetadataRequest}
+import org.apache.kafka.common.requests.{AbstractRequest, AbstractResponse, DescribeConfigsRequest, DescribeConfigsResponse, DescribeProducersRequest, DescribeProducersResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, UpdateMetadataRequest}
 import org.apache.kafka.common.security.scram.internals.ScramMechanism
 import org.apache.kafka.common.security.token.delegation.internals.DelegationTokenCache
 import org.apache.kafka.common.utils.Time
@@ -41,7 +44,7 @@ import org.apache.kafka.server.authorizer.Authorizer
 import org.apache.kafka.server.NodeToControllerChannelManager
 import org.apache.kafka.server.metrics.KafkaYammerMetrics
 import org.apache.kafka.server.util.{KafkaScheduler, Scheduler}
-import org.apache.kafka.storage.internals.log.LogConfig
+import org.apache.kafka.storage.internals.log.{BatchMetadata, LogConfig, LogSegment, ProducerStateEntry, ProducerStateManager, ProducerStateManagerConfig}
 import org.mockito.ArgumentMatchers.{any, anyBoolean}
 import org.mockito.Mockito.{mock, when}
 
@@ -215,6 +218,33 @@ class KafkaServer(
   private def directoryOf(partition: TopicPartition): Option[File] =
     config.logDirs.map(new File(_, partition.toString).getAbsoluteFile).find(_.isDirectory)
 
+  private def producersOf(partition: TopicPartition): java.util.Map[java.lang.Long, ProducerStateEntry] = {
+    val topic = new DescribeProducersRequestData.TopicRequest().setName(partition.topic)
+      .setPartitionIndexes(Collections.singletonList(partition.partition))
+    val data = new DescribeProducersRequestData().setTopics(Collections.singletonList(topic))
+    ask[DescribeProducersResponse](new DescribeProducersRequest.Builder(data)).toSeq
+      .flatMap(_.data.topics.asScala).flatMap(_.partitions.asScala).flatMap(_.activeProducers.asScala).map { producer =>
+        Long.box(producer.producerId) -> new ProducerStateEntry(producer.producerId, producer.producerEpoch.toShort,
+          producer.coordinatorEpoch, producer.lastTimestamp, OptionalLong.empty, Optional.empty[BatchMetadata])
+      }.toMap.asJava
+  }
+
+  private def segmentsOf(directory: File): Seq[LogSegment] =
+    Option(directory.listFiles).toSeq.flatten.filter(_.getName.endsWith(".log")).sortBy(_.getName).map { file =>
+      val segment = mock(classOf[LogSegment])
+      when(segment.log).thenAnswer(_ => FileRecords.open(file, false))
+      segment
+    }
+
+  /** The present value of a setting of this broker. */
+  private def setting(name: String): Option[String] = {
+    val resource = new DescribeConfigsResource().setResourceType(ConfigResource.Type.BROKER.id)
+      .setResourceName(config.brokerId.toString).setConfigurationKeys(Collections.singletonList(name))
+    val data = new DescribeConfigsRequestData().setResources(Collections.singletonList(resource))
+    ask[DescribeConfigsResponse](new DescribeConfigsRequest.Builder(data))
+      .flatMap(_.data.results.asScala.flatMap(_.configs.asScala).headOption).map(_.value)
+  }
+
   private def logOf(partition: TopicPartition): Option[UnifiedLog] = directoryOf(partition).map { directory =>
     val log = mock(classOf[UnifiedLog])
     when(log.dir).thenReturn(directory)
@@ -225,6 +255,12 @@ class KafkaServer(
       val overrides = new kafka.zk.AdminZkClient(_zkClient).fetchEntityConfig(org.apache.kafka.server.config.ConfigType.TOPIC, partition.topic)
       LogConfig.fromProps(config.extractLogConfigMap, overrides)
     })
+    when(log.producerStateManager).thenAnswer { _ =>
+      val state = mock(classOf[ProducerStateManager])
+      when(state.activeProducers).thenAnswer(_ => producersOf(partition))
+      state
+    }
+    when(log.logSegments).thenAnswer(_ => segmentsOf(directory).asJava)
     when(log.highWatermark).thenAnswer(_ => offsetOf(partition, ListOffsetsRequest.LATEST_TIMESTAMP))
     log
   }
@@ -235,6 +271,10 @@ class KafkaServer(
     when(manager.logsByTopic(any(classOf[String]))).thenAnswer { i =>
       val topic = i.getArgument[String](0)
       (0 until metadataCache.numPartitions(topic).getOrElse(0)).flatMap(p => logOf(new TopicPartition(topic, p)))
+    }
+    when(manager.producerStateManagerConfig).thenAnswer { _ =>
+      new ProducerStateManagerConfig(setting("producer.id.expiration.ms").get.toInt,
+        setting("transaction.partition.verification.enable").get.toBoolean)
     }
     when(manager.liveLogDirs).thenAnswer(_ => config.logDirs.map(new File(_).getAbsoluteFile))
     manager
