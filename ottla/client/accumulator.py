@@ -405,8 +405,7 @@ class Accumulator:
     ) -> None:
         del self._unfinished[batch]
         batch.finish(error, base_offset, append_time)
-        taken, batch.taken = batch.taken, 0
-        self._budget.release(taken)
+        self._budget.release(batch.untake())
         self.on_finished(batch)
 
 

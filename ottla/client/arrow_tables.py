@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from ottla.client.batch_decoding import Columns, PartitionRecords
+from ottla.client.batch_decoding import PartitionRecords
+from ottla.client.record_columns import Columns
 
 _HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 SCHEMA: Final = pa.schema(

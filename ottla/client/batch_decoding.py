@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ottla.client.record_columns import Columns, FieldColumns, ListColumns, from_offset
 from wire.records.batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
@@ -44,16 +45,6 @@ class AbortedTransaction(NamedTuple):
     first_offset: int
 
 
-class Columns(NamedTuple):
-    """The records of some batches as lists of equal length; headers by index, where a record has some."""
-
-    offsets: Sequence[int]
-    timestamps: Sequence[int]
-    keys: Sequence[bytes | None]
-    values: Sequence[bytes | None]
-    headers: dict[int, Sequence[Header]]
-
-
 class PartitionRecords:
     """Records of one partition, undecoded.
 
@@ -84,7 +75,7 @@ class PartitionRecords:
         data: bytes | memoryview,
         spans: list[tuple[int, int, int]],
         headers: list[BatchHeader],
-        legacy: Columns | None,
+        legacy: ListColumns | None,
         first_offset: int,
         next_offset: int,
         last_epoch: LeaderEpoch,
@@ -122,12 +113,11 @@ class PartitionRecords:
         """
         if self._columns is None:
             if self._legacy is not None:
-                decoded = self._legacy
+                self._columns = from_offset(self._legacy, self.first_offset)
             elif _HAS_NUMPY and sum(span[2] for span in self.spans) >= COLUMNS_FROM:
-                decoded = self._decode_at_once()
+                self._columns = self._decode_at_once()
             else:
-                decoded = self._decode_each()
-            self._columns = _from_offset(decoded, self.first_offset)
+                self._columns = from_offset(self._decode_each(), self.first_offset)
         return self._columns
 
     def is_log_append_time(self, offset: int) -> bool:
@@ -135,7 +125,7 @@ class PartitionRecords:
         at = bisect_right(self._headers, offset, key=_base_offset) - 1
         return at >= 0 and self._headers[at].is_log_append_time
 
-    def _decode_each(self) -> Columns:
+    def _decode_each(self) -> ListColumns:
         offsets: list[int] = []
         timestamps: list[int] = []
         keys: list[bytes | None] = []
@@ -144,7 +134,7 @@ class PartitionRecords:
         data = self.data if isinstance(self.data, bytes) else bytes(self.data)
         for (begin, end, count), header in zip(self.spans, self._headers, strict=True):
             _decode_batch(data, begin, end, count, header, offsets, timestamps, keys, values, headers)
-        return Columns(offsets, timestamps, keys, values, headers)
+        return ListColumns(offsets, timestamps, keys, values, headers)
 
     def fields(self) -> "tuple[RecordFields, Any, Any, Any]":
         """Find the fields with numpy; return them, offsets, timestamps and ends, the position not applied.
@@ -168,53 +158,25 @@ class PartitionRecords:
             timestamps = np.where(appended, newest, timestamps)
         return fields, bases + fields.offset_delta, timestamps, ends
 
-    def _decode_at_once(self) -> Columns:
+    def _decode_at_once(self) -> FieldColumns:
         fields, offsets, timestamps, ends = self.fields()
-        data = self.data if isinstance(self.data, bytes) else bytes(self.data)
+        # Of the batch that the position lies in, what is before it is not shown.
+        skip = int(offsets.searchsorted(self.first_offset))
         headers: dict[int, Sequence[Header]] = {}
-        for index in fields.header_count.nonzero()[0].tolist():
+        with_headers = fields.header_count.nonzero()[0].tolist()
+        data = bytes(self.data) if with_headers else b""
+        for index in with_headers:
             begin = int(fields.header_start[index])
-            headers[index], at = _read_headers(data, begin, int(fields.header_count[index]))
+            found, at = _read_headers(data, begin, int(fields.header_count[index]))
             if at != int(ends[index]):
                 raise CorruptRecordError("a record does not fill the bytes that it claims")
-        return Columns(
-            offsets.tolist(),
-            timestamps.tolist(),
-            _cut(data, fields.key_start, fields.key_end, fields.key_size),
-            _cut(data, fields.value_start, fields.value_end, fields.value_size),
-            headers,
-        )
+            if index >= skip:
+                headers[index - skip] = found
+        return FieldColumns(self.data, fields, offsets, timestamps, headers, skip)
 
 
 def _base_offset(header: BatchHeader) -> int:
     return header.base_offset
-
-
-def _cut(data: bytes, starts: Any, ends: Any, sizes: Any) -> list[bytes | None]:
-    """Cut fields out of the bytes; those of size -1 are null."""
-    smallest = int(sizes.min())
-    if smallest < 0:
-        if int(sizes.max()) < 0:
-            return [None] * len(sizes)
-        return [
-            None if size < 0 else data[begin:end]
-            for begin, end, size in zip(starts.tolist(), ends.tolist(), sizes.tolist(), strict=True)
-        ]
-    return [data[begin:end] for begin, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-
-
-def _from_offset(columns: Columns, first: int) -> Columns:
-    """Drop the records before an offset: of the batch that the position lies in."""
-    offsets = columns.offsets
-    skip = 0
-    while skip < len(offsets) and offsets[skip] < first:
-        skip += 1
-    if not skip:
-        return columns
-    headers = {index - skip: each for index, each in columns.headers.items() if index >= skip}
-    return Columns(
-        offsets[skip:], columns.timestamps[skip:], columns.keys[skip:], columns.values[skip:], headers
-    )
 
 
 def _decode_batch(
@@ -391,7 +353,7 @@ def _read_legacy(buffer: memoryview, position: int, limit: int) -> PartitionReco
     records = [record for record in iter_legacy(buffer, limit=limit) if record.offset >= position]
     if not records:
         return None
-    columns = Columns(
+    columns = ListColumns(
         [record.offset for record in records],
         [record.timestamp for record in records],
         [record.key for record in records],

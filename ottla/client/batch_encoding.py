@@ -10,8 +10,9 @@ each record takes several times that. Null values, headers and timestamps far ap
 time.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from operator import add
 from typing import Final, NamedTuple
 
 from wire.records.batch import (
@@ -72,10 +73,13 @@ _VARINTS: Final = _Varints()
 
 
 class _Heads(dict[int, bytes]):
-    """``length varint | attributes`` by the size of what follows the attributes."""
+    """``length varint | attributes`` by the size of what follows the attributes, behind the count of no headers.
+
+    That count ends the record before: so two pieces are one. The first record's is cut off.
+    """
 
     def __missing__(self, size: int) -> bytes:
-        made = encode_varint(size + 1) + b"\0"
+        made = b"\0" + encode_varint(size + 1) + b"\0"
         if len(self) < 100_000:
             self[size] = made
         return made
@@ -95,17 +99,39 @@ class _ValueLengths(dict[int, bytes]):
 
 
 _NULL_KEY_AND_LENGTH: Final = _ValueLengths()
+
+
+class _Prefixes(dict[int, list[bytes]]):
+    """All that stands before the values of records of one size, without keys, of one time: by size, then by record."""
+
+    def __missing__(self, size: int) -> list[bytes]:
+        if len(self) >= 32:
+            self.clear()
+        made = self[size] = []
+        return made
+
+    def first(self, count: int, size: int) -> list[bytes]:
+        """Return what stands before each of the first ``count`` values."""
+        made = self[size]
+        if len(made) < count:
+            middle = _NULL_KEY_AND_LENGTH[size]
+            for number in range(len(made), min(2 * count, len(_OFFSETS))):
+                offset = _OFFSETS[number]
+                made.append(_HEADS[1 + len(offset) + len(middle) + size + 1] + b"\0" + offset + middle)
+        return made[:count]
+
+
+_PREFIXES: Final = _Prefixes()
 _OFFSETS: Final = [encode_varint(number) for number in range(1 << 14)]
 """The offset deltas of most batches."""
-_BANDS: Final = ((0, 64), (64, 8192), (8192, 1 << 20), (1 << 20, 1 << 27))
-"""Offset deltas of one, two, three and four bytes."""
+_OFFSET_SIZES: Final = [len(offset) for offset in _OFFSETS]
 
 
 def encode_records(
     values: Sequence[bytes | None],
     keys: Sequence[bytes | None] | None,
     headers: Mapping[int, Sequence[Header]] | None,
-    timestamps: Sequence[int],
+    timestamps: list[int],
     compression: Compression = Compression.NONE,
     level: int | None = None,
 ) -> EncodedRecords:
@@ -120,102 +146,119 @@ def encode_records(
         level: The codec's level, None for its default.
     """
     base = timestamps[0]
-    newest = max(timestamps)
-    if newest - base <= _ONE_BYTE_MAX and min(timestamps) == base and not headers and None not in values:
-        if keys is None:
-            body = _encode_values(values, timestamps, base, newest)  # type: ignore[arg-type]  # no None in it
-        elif None not in keys:
-            body = _encode_pairs(keys, values, timestamps, base, newest)  # type: ignore[arg-type]  # likewise
-        else:
-            body = _encode_each(values, keys, None, timestamps)
-    else:
+    at_once = timestamps.count(base) == len(timestamps)
+    newest = base if at_once else max(timestamps)
+    body = None
+    if not headers and newest - base <= _ONE_BYTE_MAX and (at_once or sorted(timestamps) == timestamps):
+        try:
+            if keys is None:
+                body = _encode_values(values, timestamps, base, newest)  # type: ignore[arg-type]  # a None raises
+            else:
+                body = _encode_pairs(keys, values, timestamps, base, newest)  # type: ignore[arg-type]  # likewise
+        except TypeError:
+            pass  # a null key or value: it has no length
+    if body is None:
         body = _encode_each(values, keys, headers, timestamps)
     if compression:
         body = compress(compression, body, level)
     return EncodedRecords(body, compression, len(values), base, newest)
 
 
-def _offsets(begin: int, end: int) -> Sequence[bytes]:
-    return _OFFSETS[begin:end] if end <= len(_OFFSETS) else [_VARINTS[i] for i in range(begin, end)]
+def _offsets(count: int) -> list[bytes]:
+    return _OFFSETS[:count] if count <= len(_OFFSETS) else [_VARINTS[i] for i in range(count)]
 
 
-def _timestamps(timestamps: Sequence[int], base: int, newest: int) -> Sequence[bytes] | None:
-    return None if newest == base else [_OFFSETS[each - base] for each in timestamps]
+def _offset_sizes(offsets: list[bytes]) -> list[int]:
+    return _OFFSET_SIZES[: len(offsets)] if len(offsets) <= len(_OFFSETS) else list(map(len, offsets))
 
 
-def _encode_values(values: Sequence[bytes], timestamps: Sequence[int], base: int, newest: int) -> bytes:
-    """Encode records without keys: their heads and value lengths come from tables by size."""
-    deltas = _timestamps(timestamps, base, newest)
+def _deltas(timestamps: list[int], base: int, newest: int) -> list[bytes]:
+    """Return the timestamps as varints of one byte each."""
+    if newest == base:
+        return [b"\0"] * len(timestamps)
+    table = {base + delta: _OFFSETS[delta] for delta in range(newest - base + 1)}
+    return list(map(table.__getitem__, timestamps))
+
+
+def _encode_values(values: Sequence[bytes], timestamps: list[int], base: int, newest: int) -> bytes:
+    """Encode records without keys: what stands around their values comes from tables by size.
+
+    Raises:
+        TypeError: A value is null.
+    """
+    count = len(values)
     sizes = list(map(len, values))
-    smallest = min(sizes)
-    pieces: list[bytes] = []
-    for width, (begin, end) in enumerate(_BANDS, 1):
-        if begin >= len(values):
-            break
-        end = min(end, len(values))
-        count = end - begin
-        part = values[begin:end]
-        offsets = _offsets(begin, end)
-        between = [b"\0"] * count if deltas is None else deltas[begin:end]
-        if smallest == max(sizes):
-            middle = _NULL_KEY_AND_LENGTH[smallest]
-            head = _HEADS[1 + width + len(middle) + smallest + 1]
-            if deltas is None:
-                head += b"\0"
-                zipped = zip([head] * count, offsets, [middle] * count, part, [b"\0"] * count, strict=True)
-                pieces.extend(chain.from_iterable(zipped))
-                continue
-            heads, middles = [head] * count, [middle] * count
-        else:
-            middles = [_NULL_KEY_AND_LENGTH[size] for size in sizes[begin:end]]
-            heads = [
-                _HEADS[2 + width + len(middle) + size]
-                for middle, size in zip(middles, sizes[begin:end], strict=True)
-            ]
-        zeros = [b"\0"] * count
-        pieces.extend(chain.from_iterable(zip(heads, between, offsets, middles, part, zeros, strict=True)))
-    return b"".join(pieces)
+    size = sizes[0]
+    if count <= len(_OFFSETS) and sizes.count(size) == count:
+        return _encode_even(values, size, timestamps, base, newest)
+    offsets = _offsets(count)
+    middles = list(map(_NULL_KEY_AND_LENGTH.__getitem__, sizes))
+    # Behind the attributes: one byte of time, the offset, the middle, the value and the count of headers.
+    totals = map(add, map(add, _offset_sizes(offsets), map(len, middles)), sizes)
+    pieces = [b""] * (5 * count)
+    pieces[0::5] = map(_HEADS.__getitem__, map((2).__add__, totals))
+    pieces[1::5] = _deltas(timestamps, base, newest)
+    pieces[2::5] = offsets
+    pieces[3::5] = middles
+    pieces[4::5] = values
+    return _joined(pieces)
+
+
+def _encode_even(values: Sequence[bytes], size: int, timestamps: list[int], base: int, newest: int) -> bytes:
+    """Encode records of one size without keys: runs of one time and one length of offset."""
+    count = len(values)
+    if newest == base:
+        pieces: list[bytes] = [b""] * (2 * count)
+        pieces[0::2] = _PREFIXES.first(count, size)
+        pieces[1::2] = values
+        return _joined(pieces)
+    pieces = [b""] * (4 * count)
+    pieces[1::4] = _OFFSETS[:count]
+    middle = _NULL_KEY_AND_LENGTH[size]
+    pieces[2::4] = [middle] * count
+    pieces[3::4] = values
+    begin = 0
+    while begin < count:
+        offset_size = _OFFSET_SIZES[begin]
+        end = bisect_right(timestamps, timestamps[begin], begin)
+        end = min(end, bisect_right(_OFFSET_SIZES, offset_size, begin))
+        head = _HEADS[1 + offset_size + len(middle) + size + 1] + _OFFSETS[timestamps[begin] - base]
+        pieces[4 * begin : 4 * end : 4] = [head] * (end - begin)
+        begin = end
+    return _joined(pieces)
 
 
 def _encode_pairs(
-    keys: Sequence[bytes], values: Sequence[bytes], timestamps: Sequence[int], base: int, newest: int
+    keys: Sequence[bytes], values: Sequence[bytes], timestamps: list[int], base: int, newest: int
 ) -> bytes:
-    """Encode records that all have a key and a value."""
-    deltas = _timestamps(timestamps, base, newest)
-    key_lengths = [_VARINTS[len(key)] for key in keys]
-    value_lengths = [_VARINTS[len(value)] for value in values]
-    pieces: list[bytes] = []
-    for width, (begin, end) in enumerate(_BANDS, 1):
-        if begin >= len(values):
-            break
-        end = min(end, len(values))
-        count = end - begin
-        heads = [
-            _HEADS[2 + width + len(a) + len(key) + len(b) + len(value)]
-            for a, key, b, value in zip(
-                key_lengths[begin:end],
-                keys[begin:end],
-                value_lengths[begin:end],
-                values[begin:end],
-                strict=True,
-            )
-        ]
-        between = [b"\0"] * count if deltas is None else deltas[begin:end]
-        pieces.extend(
-            chain.from_iterable(
-                zip(
-                    heads,
-                    between,
-                    _offsets(begin, end),
-                    key_lengths[begin:end],
-                    keys[begin:end],
-                    value_lengths[begin:end],
-                    values[begin:end],
-                    [b"\0"] * count,
-                    strict=True,
-                )
-            )
-        )
+    """Encode records that all have a key and a value.
+
+    Raises:
+        TypeError: A key or value is null.
+    """
+    count = len(values)
+    key_sizes, value_sizes = list(map(len, keys)), list(map(len, values))
+    key_lengths = list(map(_VARINTS.__getitem__, key_sizes))
+    value_lengths = list(map(_VARINTS.__getitem__, value_sizes))
+    offsets = _offsets(count)
+    key_totals = map(add, map(len, key_lengths), key_sizes)
+    value_totals = map(add, map(len, value_lengths), value_sizes)
+    totals = map(add, map(add, key_totals, value_totals), _offset_sizes(offsets))
+    pieces: list[bytes] = [b""] * (7 * count)
+    pieces[0::7] = map(_HEADS.__getitem__, map((2).__add__, totals))
+    pieces[1::7] = _deltas(timestamps, base, newest)
+    pieces[2::7] = offsets
+    pieces[3::7] = key_lengths
+    pieces[4::7] = keys
+    pieces[5::7] = value_lengths
+    pieces[6::7] = values
+    return _joined(pieces)
+
+
+def _joined(pieces: list[bytes]) -> bytes:
+    """Join records; the count of headers of each stands in front of the next."""
+    pieces[0] = pieces[0][1:]
+    pieces.append(b"\0")
     return b"".join(pieces)
 
 
@@ -223,7 +266,7 @@ def _encode_each(
     values: Sequence[bytes | None],
     keys: Sequence[bytes | None] | None,
     headers: Mapping[int, Sequence[Header]] | None,
-    timestamps: Sequence[int],
+    timestamps: list[int],
 ) -> bytes:
     builder = BatchBuilder()
     for index, value in enumerate(values):

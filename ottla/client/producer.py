@@ -11,37 +11,25 @@ from typing import Any, Final, Self, TypeVar, overload
 
 from ottla.client import runtime
 from ottla.client.accumulator import Accumulator
-from ottla.client.batch_encoding import RECORD_OVERHEAD_MAX, headers_bound
+from ottla.client.batch_encoding import RECORD_OVERHEAD_MAX
 from ottla.client.codecs import AnyTopic, Topic
 from ottla.client.context import ClientContext
 from ottla.client.delivery import BatchDelivery, Delivery
-from ottla.client.errors import ClientError, ClosedClient, DeliveryErrors, NoRoom, RecordTooLarge
-from ottla.client.interceptors import OnAcknowledged, OnSend, OutgoingRecord, intercept_send, notify
+from ottla.client.errors import ClientError, ClosedClient, DeliveryErrors, NoRoom
+from ottla.client.intake import Intake
+from ottla.client.interceptors import OnAcknowledged, OnSend, notify
 from ottla.client.memory_budget import MemoryBudget
-from ottla.client.partition_queue import PartitionQueue
 from ottla.client.partitioners import KeyHash
 from ottla.client.producer_batch import Acknowledged, Place, ProducerBatch
-from ottla.client.routes import Route, Routes
+from ottla.client.routes import Routes
 from ottla.client.sender import Sender
 from wire.records.record import Header
-from wire.types import TopicPartition
 
 DEFAULT_ROOM: Final = 32 * 1024 * 1024
 """Bytes of records that one producer may have accepted and not seen the end of."""
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-
-class _Parked:
-    """A record that waits for room; it is appended at the moment when the room is there."""
-
-    __slots__ = ("delivery", "number", "ready")
-
-    def __init__(self) -> None:
-        self.ready = runtime.new_event()
-        self.delivery: Delivery | None = None
-        self.number = 0
 
 
 class Producer:
@@ -70,13 +58,22 @@ class Producer:
         self._accumulator = accumulator
         self._budget = budget
         self._sender = sender
-        self._max_request_size = max_request_size
         self._topic_timeout = topic_timeout
         self._discard_on_failure = discard_on_failure
-        self._on_send = on_send
         self._on_acknowledged = on_acknowledged
         self._routes = Routes(context, accumulator, key_hash, batch_size)
+        self._intake = Intake(
+            self._routes,
+            accumulator,
+            budget,
+            sender.wake,
+            context.clock.wall_ms,
+            max_request_size=max_request_size,
+            on_send=on_send,
+        )
         self._known = self._routes.by_topic
+        # Where nothing has to see the records first, `post` appends them itself.
+        self._direct = {} if on_send else self._known
         self._is_open = False
         self._failed: list[ProducerBatch] = []
         self._scope = runtime.cancel_scope()
@@ -245,11 +242,30 @@ class Producer:
             RecordTooLarge: It is larger than ``max_request_size``.
             ClosedClient: The block has ended.
         """
-        accepted = self._accept(topic, value, key, headers, partition, timestamp, True)
-        if accepted.__class__ is Delivery:
-            now = self._now_ms
-            if now != self._yielded_ms:
-                self._yielded_ms = now
+        route = self._direct.get(topic)
+        if route is not None and key is None and partition is None and timestamp is None and not headers:
+            # What nearly every record without a key takes: no call but the lists'.
+            batch = route.sticky.open
+            if batch is not None and batch.keys is None and value is not None and route.encode_value is None:
+                size = len(value) + RECORD_OVERHEAD_MAX
+                budget = self._budget
+                if size <= batch.left and size <= budget.available and not budget.waiters:
+                    budget.available -= size
+                    batch.left -= size
+                    values = batch.values
+                    index = len(values)
+                    values.append(value)
+                    now_ms = self._wall_ms()
+                    batch.timestamps.append(now_ms)
+                    if now_ms != self._yielded_ms:
+                        self._yielded_ms = now_ms
+                        await runtime.checkpoint()
+                    return Delivery(batch, index)
+        accepted = self._intake.accept(topic, value, key, headers, partition, timestamp, True)
+        if isinstance(accepted, Delivery):
+            now_ms = self._wall_ms()
+            if now_ms != self._yielded_ms:
+                self._yielded_ms = now_ms
                 await runtime.checkpoint()
             return accepted
         if accepted is None:
@@ -257,8 +273,9 @@ class Producer:
             return await self.post(
                 topic, value, key=key, headers=headers, partition=partition, timestamp=timestamp
             )
-        assert isinstance(accepted, _Parked)
-        return await self._wait_for_room(accepted)
+        delivery = await self._intake.wait_for_room(accepted)
+        self._check_open()
+        return delivery
 
     def post_nowait(
         self,
@@ -275,123 +292,13 @@ class Producer:
         Raises:
             NoRoom: There is no room, or the topic is not known yet.
         """
-        accepted = self._accept(topic, value, key, headers, partition, timestamp, False)
+        accepted = self._intake.accept(topic, value, key, headers, partition, timestamp, False)
         if accepted is None:
             self._check_open()
             self._context.refresh.use(_name(topic))
             raise NoRoom(f"the topic {_name(topic)!r} is not known yet", topic=_name(topic))
         assert isinstance(accepted, Delivery)
         return accepted
-
-    _now_ms = 0
-
-    def _accept(
-        self,
-        topic: AnyTopic,
-        value: Any,
-        key: Any,
-        headers: Sequence[Header],
-        partition: int | None,
-        timestamp: int | None,
-        may_park: bool,
-    ) -> Delivery | _Parked | None:
-        """Append a record; None while the topic is unknown, parked where there is no room."""
-        route = self._known.get(topic)
-        if route is None:
-            return None
-        if self._on_send:
-            changed = intercept_send(
-                self._on_send, OutgoingRecord(route.name, key, value, headers, partition, timestamp)
-            )
-            if changed is None:
-                return _dropped(route.name)
-            key, value, headers = changed.key, changed.value, changed.headers
-            partition, timestamp = changed.partition, changed.timestamp
-        if route.encode_value is not None and value is not None:
-            value = route.encode_value(value)
-        if route.encode_key is not None and key is not None:
-            key = route.encode_key(key)
-        size = RECORD_OVERHEAD_MAX if value is None else len(value) + RECORD_OVERHEAD_MAX
-        self._now_ms = now_ms = self._wall_ms()
-        if timestamp is None:
-            timestamp = now_ms
-        if key is None and partition is None:
-            queue = route.sticky
-            batch = queue.open
-            if batch is not None and size <= batch.left and batch.keys is None and not headers:
-                # What nearly every record without a key takes: no call but the lists'.
-                budget = self._budget
-                if size <= budget.available and not budget.waiters:
-                    budget.available -= size
-                    values = batch.values
-                    index = len(values)
-                    values.append(value)
-                    batch.timestamps.append(timestamp)
-                    batch.left -= size
-                    batch.taken += size
-                    return Delivery(batch, index)
-        else:
-            if key is not None:
-                size += len(key)
-            queue = route.queue_for(key, partition)
-        if headers:
-            size += headers_bound(headers)
-        if size > self._max_request_size or size > self._budget.capacity:
-            raise RecordTooLarge(
-                f"a record of {size} bytes for {route.name!r}: max_request_size is {self._max_request_size} "
-                f"and the producer's room {self._budget.capacity} bytes",
-                topic=route.name,
-            )
-        if self._budget.take_nowait(size):
-            return self._append(
-                route, queue, partition is None and key is None, key, value, headers, timestamp, size
-            )
-        if not may_park:
-            raise NoRoom(f"no room for {size} bytes", topic=route.name)
-        parked = _Parked()
-
-        def grant() -> None:
-            sticks = partition is None and key is None
-            place = route.sticky if sticks else queue
-            parked.delivery = self._append(route, place, sticks, key, value, headers, timestamp, size)
-            parked.ready.set()
-
-        parked.number = self._budget.take_later(size, grant)
-        self._sender.wake()
-        return parked
-
-    def _append(
-        self,
-        route: Route,
-        queue: PartitionQueue,
-        sticks: bool,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[Header],
-        timestamp: int,
-        size: int,
-    ) -> Delivery:
-        batch = queue.open
-        if batch is None or size > batch.left:
-            if sticks:
-                queue = route.next_sticky()
-            batch = queue.open
-            if batch is None or size > batch.left:
-                batch = self._accumulator.open_batch(queue, size, runtime.current_time())
-                self._sender.wake()
-                if sticks:
-                    route.sticky_batch = batch
-        return Delivery(batch, batch.append(key, value, headers, timestamp, size))
-
-    async def _wait_for_room(self, parked: _Parked) -> Delivery:
-        try:
-            await parked.ready.wait()
-        finally:
-            if parked.delivery is None:
-                self._budget.cancel(parked.number)
-        self._check_open()
-        assert parked.delivery is not None
-        return parked.delivery
 
     async def post_batch(
         self,
@@ -428,7 +335,7 @@ class Producer:
         while route is None:
             await self._learn(topic)
             route = self._known.get(topic)
-        if self._on_send:
+        if self._intake.on_send:
             raise ValueError("post_batch passes no interceptors: use post")
         if route.encode_value is not None:
             values = [None if value is None else route.encode_value(value) for value in values]
@@ -437,64 +344,10 @@ class Producer:
         at = self._wall_ms() if timestamp is None else timestamp
         parts: list[tuple[ProducerBatch, int, int]] = []
         for queue, some_keys, some in route.divide(keys, values, partition):
-            await self._post_some(route, queue, some_keys, some, at, parts)
+            await self._intake.accept_some(route, queue, some_keys, some, at, parts)
+            self._check_open()
         await runtime.checkpoint()
         return BatchDelivery(parts)
-
-    async def _post_some(
-        self,
-        route: Route,
-        queue: PartitionQueue | None,
-        keys: Sequence[bytes | None] | None,
-        values: Sequence[bytes | None],
-        timestamp: int,
-        parts: list[tuple[ProducerBatch, int, int]],
-    ) -> None:
-        begin = 0
-        while begin < len(values):
-            place = route.sticky if queue is None else queue
-            batch = place.open
-            left = self._routes.batch_room if batch is None else batch.left
-            count, size = route.fit(values, keys, begin, left, at_least_one=False)
-            if count == 0 or batch is None:
-                # Not one more fits: a new batch, in another partition where records stick.
-                left = self._routes.batch_room
-                count, size = route.fit(values, keys, begin, left, at_least_one=True)
-                if size > self._max_request_size or size > self._budget.capacity:
-                    raise RecordTooLarge(
-                        f"a record of {size} bytes for {route.name!r} exceeds max_request_size or the room",
-                        topic=route.name,
-                    )
-                place = route.next_sticky() if queue is None else queue
-            if not self._budget.take_nowait(size):
-                await self._take_room(size)
-            batch = place.open
-            if batch is None or size > batch.left:
-                batch = self._accumulator.open_batch(place, size, runtime.current_time())
-                self._sender.wake()
-                if queue is None:
-                    route.sticky_batch = batch
-            end = begin + count
-            index = batch.extend(
-                None if keys is None else keys[begin:end], values[begin:end], timestamp, size
-            )
-            parts.append((batch, index, count))
-            begin = end
-
-    async def _take_room(self, size: int) -> None:
-        granted = runtime.new_event()
-        number = self._budget.take_later(size, granted.set)
-        self._sender.wake()
-        try:
-            await granted.wait()
-        except runtime.cancelled():
-            if granted.is_set():
-                self._budget.release(size)
-            raise
-        finally:
-            if not granted.is_set():
-                self._budget.cancel(number)
-        self._check_open()
 
     async def flush(self) -> None:
         """Wait until everything accepted so far is acknowledged or has failed, without lingering.
@@ -553,10 +406,3 @@ def _name(topic: AnyTopic) -> str:
 
 def _as_list(values: Any) -> Any:
     return values.to_pylist() if hasattr(values, "to_pylist") else values
-
-
-def _dropped(topic: str) -> Delivery:
-    batch = ProducerBatch(TopicPartition(topic, -1), 0, 0, 0.0, 0.0)
-    batch.append(None, None, (), -1, 0)
-    batch.finish(None)
-    return Delivery(batch, 0)

@@ -81,7 +81,6 @@ class ProducerBatch:
         headers: The headers of the records that have some, by index.
         timestamps: Milliseconds, one a record.
         left: Bytes that may still be appended.
-        taken: Bytes taken from the budget.
         opened_at: Seconds: when its first record was accepted.
         deadline: Seconds: when its delivery has failed.
         retry_at: Seconds: not sent again before.
@@ -99,6 +98,7 @@ class ProducerBatch:
 
     __slots__ = (
         "_on_done",
+        "_room",
         "attempts",
         "base_offset",
         "base_sequence",
@@ -119,7 +119,6 @@ class ProducerBatch:
         "opened_at",
         "partition",
         "retry_at",
-        "taken",
         "timestamps",
         "values",
     )
@@ -133,8 +132,7 @@ class ProducerBatch:
         self.keys: list[bytes | None] | None = None
         self.headers: dict[int, Sequence[Header]] | None = None
         self.timestamps: list[int] = []
-        self.left = capacity - BATCH_OVERHEAD
-        self.taken = 0
+        self.left = self._room = capacity - BATCH_OVERHEAD
         self.opened_at = now
         self.deadline = now + delivery_timeout
         self.retry_at = 0.0
@@ -155,6 +153,17 @@ class ProducerBatch:
     def __repr__(self) -> str:
         state = "done" if self.done else f"attempt {self.attempts}"
         return f"<ProducerBatch {self.number} of {self.partition}: {len(self.values)} records, {state}>"
+
+    @property
+    def taken(self) -> int:
+        """Bytes taken from the budget."""
+        return self._room - self.left
+
+    def untake(self) -> int:
+        """Return what was taken from the budget; from now on that is nothing."""
+        taken = self.taken
+        self._room = self.left
+        return taken
 
     @property
     def last_sequence(self) -> int:
@@ -184,7 +193,6 @@ class ProducerBatch:
         self.values.append(value)
         self.timestamps.append(timestamp)
         self.left -= size
-        self.taken += size
         return index
 
     def extend(
@@ -205,7 +213,6 @@ class ProducerBatch:
         self.values.extend(values)
         self.timestamps.extend([timestamp] * len(values))
         self.left -= size
-        self.taken += size
         return index
 
     def encode(self, compression: Compression, level: int | None) -> EncodedRecords:
@@ -269,14 +276,14 @@ class ProducerBatch:
             if self.headers:
                 piece.headers = {i - begin: h for i, h in self.headers.items() if begin <= i < end} or None
             piece.timestamps = self.timestamps[begin:end]
-            piece.taken = size_each * (end - begin)
+            piece.left, piece._room = 0, size_each * (end - begin)
             piece.attempts = self.attempts
             if self.base_sequence != NO_SEQUENCE:
                 piece.identity = self.identity
                 piece.base_sequence = increment_sequence(self.base_sequence, begin)
             self.children.append((begin, piece))
             pieces.append(piece)
-        pieces[-1].taken = self.taken - sum(piece.taken for piece in pieces[:-1])
+        pieces[-1]._room = self.taken - sum(piece.taken for piece in pieces[:-1])
         return pieces
 
     def locate(self, index: int) -> "tuple[ProducerBatch, int]":

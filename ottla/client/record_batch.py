@@ -274,8 +274,9 @@ class Batch(Generic[K, V]):
         return self._records.is_log_append_time(offset)
 
     def value_views(self) -> list[memoryview | None]:
-        """Return the values as views into the fetched bytes: they keep all of the fetch in memory."""
-        return [None if value is None else memoryview(value) for value in self.values()]
+        """Return the values as views into the fetched bytes, not copied: each keeps all of the fetch in memory."""
+        columns, span = self._columns()
+        return list(columns.value_views[span])
 
     def to_arrow(self) -> "pyarrow.Table":
         """Return an Arrow table: offset, timestamp, key, value, headers; the schema is always the same.

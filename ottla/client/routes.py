@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, Final
 
 from ottla.client.accumulator import Accumulator
 from ottla.client.batch_encoding import BATCH_OVERHEAD, RECORD_OVERHEAD_MAX
@@ -13,6 +13,9 @@ from ottla.client.partition_queue import PartitionQueue
 from ottla.client.partitioners import KeyHash, choose_sticky
 from ottla.client.producer_batch import ProducerBatch
 from wire.types import TopicPartition
+
+_KEYS_KEPT: Final = 50_000
+"""How many keys a topic's partitions are remembered of."""
 
 
 class Route:
@@ -31,6 +34,7 @@ class Route:
         "_batch_size",
         "_context",
         "_key_hash",
+        "_number_by_key",
         "_stuck_bytes",
         "encode_key",
         "encode_value",
@@ -58,6 +62,7 @@ class Route:
         self._key_hash = key_hash
         self._batch_size = batch_size
         self._stuck_bytes = 0
+        self._number_by_key: dict[bytes, int] = {}
         self.sticky = self._choose(None)
 
     def queue_for(self, key: bytes | None, partition: int | None) -> PartitionQueue:
@@ -69,7 +74,8 @@ class Route:
         if partition is None:
             if key is None:
                 return self.sticky
-            return self.queues[self._key_hash(key) % len(self.queues)]
+            number = self._number_by_key.get(key)
+            return self.queues[self._number(key) if number is None else number]
         if not 0 <= partition < len(self.queues):
             raise UnknownTopic(
                 f"the topic {self.name!r} has {len(self.queues)} partitions; there is no partition {partition}",
@@ -77,6 +83,21 @@ class Route:
                 partition=partition,
             )
         return self.queues[partition]
+
+    def _number(self, key: bytes) -> int:
+        """Return a key's partition; keys that come again are not hashed again."""
+        number = self._number_by_key.get(key)
+        if number is None:
+            number = self._key_hash(key) % len(self.queues)
+            if len(self._number_by_key) >= _KEYS_KEPT:
+                self._number_by_key.clear()
+            self._number_by_key[key] = number
+        return number
+
+    def add_partitions(self, queues: list[PartitionQueue]) -> None:
+        """Use partitions that were added: keys go elsewhere from now on."""
+        self.queues = queues
+        self._number_by_key.clear()
 
     def next_sticky(self) -> PartitionQueue:
         """Return where the next record without a key goes: elsewhere once a batch's worth went here (KIP-794)."""
@@ -108,10 +129,8 @@ class Route:
             yield None if partition is None else self.queue_for(None, partition), keys, values
             return
         parts: dict[int, tuple[list[bytes | None], list[bytes | None]]] = {}
-        count = len(self.queues)
-        key_hash = self._key_hash
         for key, value in zip(keys, values, strict=True):
-            number = -1 if key is None else key_hash(key) % count
+            number = -1 if key is None else self._number(key)
             part = parts.get(number)
             if part is None:
                 part = parts[number] = ([], [])
@@ -189,7 +208,7 @@ class Routes:
             if count == 0:
                 del self.by_topic[topic]
             elif count > len(route.queues):
-                route.queues = self._queues(route.name)
+                route.add_partitions(self._queues(route.name))
 
     def close(self) -> None:
         """Forget all routes, so that nothing is accepted any more."""

@@ -103,6 +103,16 @@ def test_every_way_of_decoding_agrees(batches, codec: Compression, skip: int, ap
     assert [list(columns.headers.get(i, ())) for i in range(len(expected))] == [each[4] for each in expected]
 
 
+def test_runs_of_records_alike() -> None:
+    rows = [(b"key", b"v" * 100)] * 90 + [(None, b"w" * 40)] * 60 + [(b"k", None)] * 50 + [(b"", b"")] * 40
+    rows += [(b"k" * (i % 7), b"v" * (i % 5)) for i in range(30)] + [(None, b"last")]
+    records = [(key, value, [], 7) for key, value in rows]
+    data = build(records, 100) + build(records, 100 + len(rows))
+    for position in (100, 130, 250, 380):
+        found = seen(take(data, position))
+        assert [each[2:4] for each in found] == (rows + rows)[position - 100 :]
+
+
 def test_a_gap_at_the_end_is_passed() -> None:
     builder = BatchBuilder(base_offset=Offset(10))
     builder.append(1, None, b"v")
