@@ -6,7 +6,7 @@ means bytes.
 
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any, Final, Generic, TypeVar, overload
 
@@ -23,11 +23,13 @@ class Codec(Generic[T]):
         name: For error texts.
         encode: Value to bytes; what it raises leaves `post` as it is.
         decode: Bytes to value; what it raises becomes a `DecodeError`.
+        prepare: Awaited with a batch's bytes before the batch is handed out, for what `decode` must not wait for.
     """
 
     name: str
     encode: Callable[[T], bytes]
     decode: Callable[[bytes], T]
+    prepare: Callable[[Sequence[bytes | None]], Awaitable[None]] | None = None
 
 
 def _same(data: bytes) -> bytes:
@@ -113,6 +115,11 @@ class Topic(Generic[K, V]):
         self.name = name
         self.key: Codec[K] = key
         self.value: Codec[V] = value
+
+    @property
+    def needs_preparation(self) -> bool:
+        """Whether a codec has something to look up before a batch is handed out."""
+        return self.key.prepare is not None or self.value.prepare is not None
 
     def __repr__(self) -> str:
         return f"Topic({self.name!r}, key={self.key.name}, value={self.value.name})"

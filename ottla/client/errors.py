@@ -83,6 +83,21 @@ class NoRoom(ClientError, trio.WouldBlock):
     retriable = True
 
 
+class SchemaRegistryError(ClientError):
+    """The schema registry refuses something, or cannot be asked.
+
+    Attributes:
+        status: The HTTP status that it answered, None where it did not answer.
+    """
+
+    retriable = True
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retriable = status is None or status >= 500
+
+
 class UnknownTopic(ClientError):
     """The cluster has no such topic or partition."""
 

@@ -176,6 +176,11 @@ class Fetcher:
             fetch.held += fetched.records.size
             self._announce(partition)
 
+    def is_current(self, partition: TopicPartition, fetched: Fetched) -> bool:
+        """Return whether the partition has been moved nowhere else since this was fetched."""
+        fetch = self.partitions.get(partition)
+        return fetch is not None and fetch.position.number == fetched.position_number
+
     def nudge(self) -> None:
         """Let a task in `wait_ready` look again."""
         self._nudged = True

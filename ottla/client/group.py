@@ -298,7 +298,7 @@ class Group(Generic[K, V]):
             self._look = runtime.new_event()
             try:
                 while (taken := self._fetcher.take(self._has_no_parts)) is not None:
-                    self._take_in(*taken)
+                    await self._take_in(*taken)
             except ClientError as error:
                 self._failure = self._failure or error
                 self._wake_all()
@@ -308,17 +308,19 @@ class Group(Generic[K, V]):
     def _look_again(self) -> None:
         self._look.set()
 
-    def _take_in(self, place: TopicPartition, fetched: Fetched) -> None:
+    async def _take_in(self, place: TopicPartition, fetched: Fetched) -> None:
+        topic: Topic[Any, Any] = self._topics.get(place.topic) or Topic(place.topic)
+        batch: Batch[Any, Any] = Batch(
+            topic, place, fetched.records, fetched.high_watermark, self._settings.on_bad
+        )
+        if topic.needs_preparation and not await self._prepared(batch, fetched):
+            return
         owned = self._owned.get(place)
         if owned is None or owned.draining:
             return
         if not fetched.records.may_have_records:
             owned.progress.skipped(fetched.records.next_offset, fetched.records.last_epoch)
             return
-        topic: Topic[Any, Any] = self._topics.get(place.topic) or Topic(place.topic)
-        batch: Batch[Any, Any] = Batch(
-            topic, place, fetched.records, fetched.high_watermark, self._settings.on_bad
-        )
         if owned.progress.position < 0:
             owned.progress.position = batch.first_offset
         owned.parts.extend(batch.parts(self._settings.max_records or 0x7FFFFFFF))
@@ -326,6 +328,22 @@ class Group(Generic[K, V]):
             self._turns.append(place)
         owned.arrived.set()
         self._assigned.set()
+
+    async def _prepared(self, batch: Batch[Any, Any], fetched: Fetched) -> bool:
+        """Have a batch's schemas looked up; return False where the batch counts no more, or comes again later.
+
+        Meanwhile no other batch is handed out: they most likely need the same.
+        """
+        try:
+            await batch.prepare()
+        except ClientError as error:
+            _log.warning("group %r: %s", self._member.group_id, error)
+            self._failure = self._failure or error
+            self._wake_all()
+            self._fetcher.put_back(batch.place, fetched)
+            await runtime.sleep(self._context.settings.retry_backoff_max)
+            return False
+        return self._fetcher.is_current(batch.place, fetched)
 
     def _has_no_parts(self, place: TopicPartition) -> bool:
         owned = self._owned.get(place)

@@ -155,14 +155,23 @@ class Reader(Generic[K, V]):
                 await self._wait()
                 continue
             place, fetched = taken
+            topic = self._topics[place.topic]
+            batch: Batch[Any, Any] = Batch(
+                topic, place, fetched.records, fetched.high_watermark, self._on_bad
+            )
+            if topic.needs_preparation:
+                try:
+                    await batch.prepare()
+                except BaseException:
+                    self._fetcher.put_back(place, fetched)
+                    raise
+                if not self._fetcher.is_current(place, fetched):
+                    continue
             stop = self._stop_at.get(place)
             if stop is not None and fetched.records.next_offset >= stop:
                 self._end(place)
             if not fetched.records.may_have_records:
                 continue
-            batch: Batch[Any, Any] = Batch(
-                self._topics[place.topic], place, fetched.records, fetched.high_watermark, self._on_bad
-            )
             parts = batch.cut(stop).parts(self._max_records or 0x7FFFFFFF)
             self._parts.extend(part for part in parts if len(part))
             if self._parts:

@@ -290,6 +290,17 @@ class Batch(Generic[K, V]):
         except CorruptRecordError as error:
             raise CorruptData(f"{self.place} from offset {self.first_offset} on: {error}") from None
 
+    async def prepare(self) -> None:
+        """Have the codecs look up what they need for these records.
+
+        Raises:
+            ClientError: They cannot.
+        """
+        if self.codecs.key.prepare is not None:
+            await self.codecs.key.prepare(self.keys())
+        if self.codecs.value.prepare is not None:
+            await self.codecs.value.prepare(self.values())
+
     def cut(self, stop: int | None) -> "Batch[K, V]":
         """Return the batch without the records from an offset on."""
         if stop is None or self.next_offset <= stop:
