@@ -8,62 +8,25 @@ one of them is not left out for a whole ``max_wait`` after its batches were take
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from ottla.client import runtime
-from ottla.client.batch_decoding import AbortedTransaction, PartitionRecords, read_partition_records
 from ottla.client.broker_link import BrokerLink
 from ottla.client.broker_links import FETCH
 from ottla.client.context import ClientContext
-from ottla.client.errors import BrokerUnreachable, ClientError, CorruptData, OffsetLost, error_for
-from ottla.client.fetch_requests import fetch_request, take_leader_hint
+from ottla.client.errors import BrokerUnreachable, ClientError
+from ottla.client.fetch_answers import FetchAnswers, Fetched, PartitionFetch
+from ottla.client.fetch_requests import fetch_request
 from ottla.client.fetch_sessions import FetchPlace, FetchSession
 from ottla.client.fetch_settings import FetchSettings
 from ottla.client.offset_lookup import look_up
 from ottla.client.positions import Position, PositionState, Start
-from wire.errors import Error, RemoteProtocolError
-from wire.messages.fetch import FetchResponse, PartitionData
+from wire.messages.fetch import FetchResponse
 from wire.types import BrokerId, LeaderEpoch, TopicPartition
 
 _log = logging.getLogger(__name__)
 
 _BRIEF_WAIT_S: Final = 0.02
-_DECODE_IN_THREAD_FROM: Final = 64 * 1024
-"""Bytes of compressed records from which a thread decompresses them."""
-
-
-@dataclass(slots=True)
-class Fetched:
-    """Records of one partition that wait to be asked for."""
-
-    position_number: int
-    records: PartitionRecords
-    high_watermark: int
-
-
-class PartitionFetch:
-    """One partition that is read.
-
-    Attributes:
-        position: Where.
-        waiting: What has come.
-        error: What its reader must be told before anything else comes.
-    """
-
-    __slots__ = ("error", "held", "position", "waiting")
-
-    def __init__(self, partition: TopicPartition) -> None:
-        self.position = Position(partition)
-        self.waiting: deque[Fetched] = deque()
-        self.held = 0
-        self.error: ClientError | None = None
-
-    def drop_waiting(self) -> None:
-        """Forget what has come: the position was moved."""
-        self.waiting.clear()
-        self.held = 0
-        self.error = None
 
 
 class Fetcher:
@@ -90,6 +53,7 @@ class Fetcher:
         self._scope = runtime.cancel_scope()
         self._nursery: runtime.Nursery | None = None
         self._settle = runtime.new_event()
+        self._answers = FetchAnswers(context, settings, self.partitions, self._announce, self.wake)
 
     async def run(self, *, task_status: Any = runtime.TASK_STATUS_IGNORED) -> None:
         """Fetch until cancelled."""
@@ -193,10 +157,6 @@ class Fetcher:
         self._arrived.set()
         self.on_arrival()
 
-    def _fail(self, fetch: PartitionFetch, error: ClientError) -> None:
-        fetch.error = error
-        self._announce(fetch.position.partition)
-
     def wake(self) -> None:
         """Look again at what is to be fetched from whom."""
         for event in self._changed.values():
@@ -252,7 +212,7 @@ class Fetcher:
                 for partition in waiting:
                     fetch = self.partitions.get(partition)
                     if fetch is not None and fetch.position.number == numbers[partition]:
-                        self._fail(fetch, error)
+                        self._answers.fail(fetch, error)
                 await runtime.sleep(self._context.settings.retry_backoff_max)
             # The epoch that was found is that of the record at the offset, not of the one before it.
             for partition, (offset, _) in found.items():
@@ -290,10 +250,10 @@ class Fetcher:
                 for partition in wanted:
                     fetch = self.partitions.get(partition)
                     if fetch is not None:
-                        self._fail(fetch, error)
+                        self._answers.fail(fetch, error)
                 await runtime.sleep(self._context.settings.retry_backoff_max)
                 continue
-            failed = await self._take_answer(answer, session, wanted, numbers)
+            failed = await self._answers.take(answer, session, wanted, numbers)
             failures = failures + 1 if failed else 0
             if failed:
                 await runtime.sleep(self._context.retry_backoff.delay_s(failures - 1))
@@ -344,137 +304,6 @@ class Fetcher:
             if fetch.position.reads_from_follower and self._broker_of(fetch.position, now) == broker_id:
                 fetch.position.leave_follower()
         self.wake()
-
-    async def _take_answer(
-        self,
-        answer: FetchResponse,
-        session: FetchSession,
-        wanted: Mapping[TopicPartition, FetchPlace],
-        numbers: Mapping[TopicPartition, int],
-    ) -> bool:
-        """Take over an answer; return whether to wait before the next request."""
-        error = Error.from_code(answer.error_code)
-        if error is not Error.NONE:
-            # The session is gone or out of step: everything in full next time.
-            session.reset()
-            if error.refresh_metadata or error is Error.FETCH_SESSION_TOPIC_ID_ERROR:
-                self._context.refresh.ask()
-            return error not in (Error.FETCH_SESSION_ID_NOT_FOUND, Error.INVALID_FETCH_SESSION_EPOCH)
-        session.answered(answer.session_id)
-        failed = False
-        for topic in answer.responses:
-            name = topic.topic or self._context.metadata.names_by_id.get(topic.topic_id, "")
-            for data in topic.partitions:
-                partition = TopicPartition(name, data.partition_index)
-                fetch = self.partitions.get(partition)
-                place = wanted.get(partition)
-                if fetch is None or place is None or fetch.position.number != numbers[partition]:
-                    continue
-                take_leader_hint(self._context, partition, data, answer)
-                if data.error_code:
-                    failed = self._take_error(fetch, place, Error.from_code(data.error_code)) or failed
-                else:
-                    await self._take_records(fetch, place, data)
-        return failed
-
-    def _take_error(self, fetch: PartitionFetch, place: FetchPlace, error: Error) -> bool:
-        position = fetch.position
-        if position.reads_from_follower:
-            # Whatever a follower says, the leader is asked before it counts.
-            position.leave_follower()
-            self.wake()
-            return error is not Error.OFFSET_OUT_OF_RANGE
-        if error is Error.OFFSET_OUT_OF_RANGE:
-            if position.offset == place.offset:
-                self._offset_lost(fetch, None)
-            return False
-        if error.retriable:
-            if error.refresh_metadata:
-                self._context.refresh.ask()
-            return True
-        topic, number = position.partition
-        self._fail(fetch, error_for(error, f"reading {position.partition}", topic=topic, partition=number))
-        return True
-
-    def _offset_lost(self, fetch: PartitionFetch, truncated_to: int | None) -> None:
-        position = fetch.position
-        policy = self._settings.on_offset_lost
-        if policy is not None:
-            _log.warning(
-                "%s: offset %d is lost; reading on from %s", position.partition, position.offset, policy.name
-            )
-            if truncated_to is not None:
-                position.place(truncated_to)
-            else:
-                position.reset(policy)
-            self.wake()
-            return
-        if truncated_to is not None:
-            text = f"the log was truncated to {truncated_to}: what was read behind it is not there any more"
-        else:
-            text = "the log does not hold this offset (any more)"
-        position.lose()
-        self._fail(
-            fetch,
-            OffsetLost(
-                f"{position.partition} at offset {position.offset}: {text}",
-                position=position.offset,
-                truncated_to=truncated_to,
-                topic=position.partition.topic,
-                partition=position.partition.partition,
-                error=None if truncated_to is not None else Error.OFFSET_OUT_OF_RANGE,
-            ),
-        )
-
-    async def _take_records(self, fetch: PartitionFetch, place: FetchPlace, data: PartitionData) -> None:
-        position = fetch.position
-        position.high_watermark = data.high_watermark
-        position.last_stable_offset = data.last_stable_offset
-        position.log_start_offset = data.log_start_offset
-        if data.diverging_epoch.end_offset >= 0:
-            self._offset_lost(fetch, min(data.diverging_epoch.end_offset, position.offset))
-            return
-        if data.preferred_read_replica >= 0:
-            until = runtime.current_time() + self._context.settings.metadata_max_age
-            position.prefer(data.preferred_read_replica, until)
-            self.wake()
-        buffer = data.records
-        if buffer is None or not len(buffer):
-            return
-        number = position.number
-        try:
-            records = await self._read(buffer, place.offset, data)
-        except RemoteProtocolError as error:
-            self._fail(fetch, CorruptData(f"{position.partition} from offset {place.offset} on: {error}"))
-            return
-        if records is None or position.number != number or fetch.position.offset != place.offset:
-            return
-        self._context.metrics.add("bytes-consumed-total", len(buffer))
-        position.advance(records.next_offset, records.last_epoch)
-        if records.may_have_records or records.next_offset > place.offset:
-            fetch.waiting.append(Fetched(number, records, data.high_watermark))
-            fetch.held += records.size
-            self._announce(position.partition)
-
-    async def _read(self, buffer: memoryview, offset: int, data: PartitionData) -> PartitionRecords | None:
-        aborted = [
-            AbortedTransaction(each.producer_id, each.first_offset)
-            for each in data.aborted_transactions or ()
-        ]
-        settings = self._settings
-
-        def read() -> PartitionRecords | None:
-            return read_partition_records(
-                buffer,
-                offset,
-                aborted=aborted,
-                check_crcs=settings.check_crcs,
-                limit=max(settings.room, 1 << 27),
-            )
-
-        if len(buffer) >= _DECODE_IN_THREAD_FROM and len(buffer) > 22 and buffer[22] & 7:
-            return await runtime.in_thread(read)
-        return read()
 
     def positions(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
         """Return the positions of those partitions that are read."""

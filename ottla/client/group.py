@@ -18,8 +18,9 @@ from ottla.client.codecs import Topic
 from ottla.client.context import ClientContext
 from ottla.client.coordinator_link import GROUP, CoordinatorLink
 from ottla.client.errors import BrokerUnreachable, ClientError, ClosedClient, CommitFailed
+from ottla.client.fetch_answers import Fetched
 from ottla.client.fetch_settings import FetchSettings
-from ottla.client.fetcher import Fetched, Fetcher
+from ottla.client.fetcher import Fetcher
 from ottla.client.group_partitions import OwnedPartition, Partition
 from ottla.client.interceptors import notify
 from ottla.client.membership import Membership, MemberState, Reaction
@@ -287,8 +288,10 @@ class Group(Generic[K, V]):
             return
         if self._pattern is not None and self._matching() != self._subscribed:
             self._task.rejoin("the topics that match have changed")
-        elif member.is_leader and member.counts and self.counts(list(member.counts)) != member.counts:
-            self._task.rejoin("partition counts have changed")
+        elif member.is_leader:
+            known = self.counts(list(member.counts))
+            if any(known.get(topic, 0) != count for topic, count in member.counts.items()):
+                self._task.rejoin("partition counts have changed")
 
     # What is handed out.
 

@@ -140,7 +140,7 @@ class Membership:
         protocol: The assignor that the group uses, None before the first join.
         is_leader: Whether we assign.
         owned: What we have.
-        counts: The leader: the partition counts that it assigned by.
+        counts: The leader: the partition counts that it assigned by, 0 for topics that do not exist yet.
     """
 
     def __init__(
@@ -246,7 +246,8 @@ class Membership:
     def assign(self, members: Sequence[JoinedMember], counts: Mapping[str, int]) -> dict[str, bytes]:
         """Divide the partitions; return each member's assignment as SyncGroup carries it."""
         assert self.protocol is not None
-        self.counts = dict(counts)
+        wanted = {topic for each in members for topic in each.subscription.topics}
+        self.counts = {topic: counts.get(topic, 0) for topic in wanted}
         assigned = self.protocol.assign(counts, {each.member_id: each.subscription for each in members})
         return {member: encode_assignment(partitions) for member, partitions in assigned.items()}
 

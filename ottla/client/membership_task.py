@@ -101,6 +101,7 @@ class MembershipTask:
         self._rejoin = runtime.new_event()
         self._answered_at = runtime.current_time()
         self._reason = "first join"
+        self._pinned: set[str] = set()
 
     def rejoin(self, reason: str) -> None:
         """Join again soon."""
@@ -128,16 +129,19 @@ class MembershipTask:
             GroupMismatch: The group's members use other assignors.
             NotAuthorized: The principal may not use the group.
         """
-        async with runtime.open_nursery() as nursery:
-            nursery.start_soon(self._beat)
-            while True:
-                self._rejoin = runtime.new_event()
-                await self._rebalance()
-                # Metadata that came meanwhile, such as those of a topic that was just created.
-                self._owner.look_for_changes()
-                await self._rejoin.wait()
-                if self._member.state is MemberState.STABLE:
-                    self._member.move(MemberEvent.REBALANCE)
+        try:
+            async with runtime.open_nursery() as nursery:
+                nursery.start_soon(self._beat)
+                while True:
+                    self._rejoin = runtime.new_event()
+                    await self._rebalance()
+                    # Metadata that came meanwhile, such as those of a topic that was just created.
+                    self._owner.look_for_changes()
+                    await self._rejoin.wait()
+                    if self._member.state is MemberState.STABLE:
+                        self._member.move(MemberEvent.REBALANCE)
+        finally:
+            self._watch([])
 
     async def _rebalance(self) -> None:
         """Go through joins until there is an assignment that needs no further one."""
@@ -186,6 +190,8 @@ class MembershipTask:
             topics = sorted({topic for each in members for topic in each.subscription.topics})
             await self._learn(topics)
             assignments = member.assign(members, self._owner.counts(topics))
+        elif not member.is_leader:
+            self._watch([])
         request = SyncGroupRequest(
             group_id=member.group_id,
             generation_id=member.generation,
@@ -212,11 +218,19 @@ class MembershipTask:
 
     async def _learn(self, topics: Sequence[str]) -> None:
         """See that the metadata have the topics of all members, those that are not ours included."""
-        for topic in topics:
-            self._context.refresh.use(topic)
+        self._watch(topics)
         if any(topic not in self._context.metadata.topics for topic in topics):
             with runtime.move_on_after(self._heartbeat_interval):
                 await self._context.refresh.wait_update()
+
+    def _watch(self, topics: Sequence[str]) -> None:
+        """Keep the topics that we assign fresh for as long as we lead the group, and no others."""
+        wanted = set(topics)
+        for topic in wanted - self._pinned:
+            self._context.refresh.pin(topic)
+        for topic in self._pinned - wanted:
+            self._context.refresh.unpin(topic)
+        self._pinned = wanted
 
     async def _join(self) -> JoinGroupResponse | None:
         member = self._member
