@@ -8,7 +8,7 @@ from typing import Any
 import fastavro
 
 from ottla.client.errors import SchemaRegistryError
-from ottla.client.schema_registry import RegisteredSchema, SchemaRegistry, frame, new_ids, read_frame
+from ottla.client.registered_schemas import RegisteredSchema, SchemaSource, frame, new_ids, read_frame
 
 
 class AvroCodec:
@@ -21,7 +21,7 @@ class AvroCodec:
     """
 
     def __init__(
-        self, registry: SchemaRegistry, written: RegisteredSchema, read_as: str | Mapping[str, Any] | None
+        self, registry: SchemaSource, written: RegisteredSchema, read_as: str | Mapping[str, Any] | None
     ) -> None:
         self._registry = registry
         self._written = written

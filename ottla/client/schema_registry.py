@@ -17,41 +17,21 @@ import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from struct import Struct
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar
 
 from ottla.client.codecs import Codec, json_codec
 from ottla.client.errors import SchemaRegistryError
+from ottla.client.registered_schemas import RegisteredSchema, frame, read_frame
 from ottla.client.runtime import in_thread
 
 T = TypeVar("T")
 
-_FRAME: Final = Struct(">bi")
-_MAGIC: Final = 0
 _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _TIMEOUT_S: Final = 10.0
 
 SchemaType = Literal["AVRO", "JSON"]
-
-
-@dataclass(frozen=True, slots=True)
-class RegisteredSchema:
-    """A schema as the registry has it.
-
-    Attributes:
-        schema_id: What the registry calls it.
-        kind: AVRO or JSON.
-        text: The schema.
-        references: Schemas that it names: their names, subjects and versions.
-    """
-
-    schema_id: int
-    kind: str
-    text: str
-    references: tuple[tuple[str, str, int], ...] = ()
 
 
 class SchemaRegistry:
@@ -174,14 +154,14 @@ class SchemaRegistry:
         """
         written = await self._choose(subject, schema, register, "JSON")
         plain: Codec[Any] = json_codec() if kind is None else json_codec(kind)
-        head = _FRAME.pack(_MAGIC, written.schema_id)
+        head = frame(written.schema_id)
 
         def encode(value: Any) -> bytes:
             return head + plain.encode(value)
 
         def decode(data: bytes) -> Any:
             read_frame(data)
-            return plain.decode(data[_FRAME.size :])
+            return plain.decode(data[len(head) :])
 
         return Codec(f"JSON of {subject}", encode, decode)
 
@@ -237,28 +217,6 @@ class SchemaRegistry:
         if not isinstance(found, dict):
             raise SchemaRegistryError(f"{request.full_url} is not answered as by a schema registry")
         return found
-
-
-def read_frame(data: bytes) -> int:
-    """Return the schema id that a value begins with.
-
-    Raises:
-        ValueError: The value has no such frame.
-    """
-    if len(data) < _FRAME.size or data[0] != _MAGIC:
-        raise ValueError("it does not begin with a zero byte and a schema's id")
-    return int(_FRAME.unpack_from(data)[1])
-
-
-def new_ids(values: Sequence[bytes | None], known: Callable[[int], bool]) -> set[int]:
-    """Return the schema ids in values that are not known yet."""
-    ids = {value[1:5] for value in values if value and len(value) >= _FRAME.size and value[0] == _MAGIC}
-    return {number for each in ids if not known(number := int.from_bytes(each, "big", signed=True))}
-
-
-def frame(schema_id: int) -> bytes:
-    """Return what stands before a value of a schema."""
-    return _FRAME.pack(_MAGIC, schema_id)
 
 
 def _schema(schema_id: int, found: Mapping[str, Any]) -> RegisteredSchema:
