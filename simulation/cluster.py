@@ -183,11 +183,11 @@ class SimulatedCluster:
         """Bring a lost machine back; its broker is started by `start`."""
         self.network.restore(self.machines[BrokerId(broker_id)].name)
 
-    def client(self, broker_id: int, *, timeout_s: float = 30.0) -> BrokerClient:
-        """Return a client, on a machine of its own, of one broker."""
+    def client(self, broker_id: int, *, timeout_s: float = 30.0, host: str = "client") -> BrokerClient:
+        """Return a client, on a machine that has no broker, of one broker."""
         name = self.machines[BrokerId(broker_id)].name
         return BrokerClient(
-            name, PORT, "client", request_timeout_s=timeout_s, dial=self.network.host("client").dial
+            name, PORT, "client", request_timeout_s=timeout_s, dial=self.network.host(host).dial
         )
 
     def running(self) -> dict[BrokerId, Broker]:

@@ -76,6 +76,11 @@ class SimulatedConnection(Connection):
         """Whether an answer waits for the peer to take it."""
         return bool(self._queue)
 
+    @property
+    def peer_has_gone(self) -> bool:
+        """Whether the peer's end, or a break, has arrived."""
+        return self.closed or self._end.is_over
+
     async def run(self) -> None:
         """Serve until the peer leaves or misbehaves, or the connection is closed."""
         try:

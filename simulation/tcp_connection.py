@@ -174,6 +174,11 @@ class End:
         """The other end."""
         return self._outgoing.far
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the other side has ended or broken the connection; what it sent before may be unread."""
+        return self._ended or self._broken
+
     # As a program uses it.
 
     def send(self, data: bytes | bytearray | memoryview) -> int:

@@ -92,6 +92,11 @@ class ApiCall(Generic[Broker_co]):
         return self.slot.connection.peer_host
 
     @property
+    def client_has_gone(self) -> bool:
+        """Whether the client has closed the connection: it has not waited for the answer, and may have asked again."""
+        return self.slot.connection.peer_has_gone
+
+    @property
     def subject(self) -> "Subject | None":
         """Who asks, as the authorizer sees it; None where there is no authorizer and everything is allowed."""
         authorizer = self.broker.authorizer

@@ -1,8 +1,10 @@
 """WriteTxnMarkers 0 to 1: a transaction's coordinator, or a tool, has transactions ended in partitions led here.
 
-There is no error for the whole: each partition has its own.
+There is no error for the whole: each partition has its own. What a coordinator has sent on a connection that it has
+closed since is not carried out: it sends its markers again elsewhere, and these might come after its next transaction.
 """
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from cluster.handlers.context import HasTransactions
     from cluster.handlers.registry import Registry
 
+logger = logging.getLogger(__name__)
+
 
 def register(registry: "Registry") -> None:
     """Serve WriteTxnMarkers."""
@@ -33,6 +37,12 @@ def register(registry: "Registry") -> None:
 def begin(call: "ApiCall[HasTransactions]") -> None:
     """Write the markers, and answer when the in-sync replicas have them."""
     request: WriteTxnMarkersRequest = call.request
+    if call.client_has_gone:
+        logger.info(
+            "%d markers are not written: their coordinator has closed the connection", len(request.markers)
+        )
+        call.close()
+        return
     markers = [
         Marker(
             marker.producer_id,

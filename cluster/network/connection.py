@@ -174,6 +174,11 @@ class Connection(ABC):
     def is_sending(self) -> bool:
         """Whether an answer waits for the peer to take it."""
 
+    @property
+    @abstractmethod
+    def peer_has_gone(self) -> bool:
+        """Whether the peer has closed its side or broken the connection, whatever it sent before that."""
+
     @abstractmethod
     def _transmit(self, answer: Answer) -> bool:
         """Send, behind all that was sent before; False if some of it has to wait for the peer or the disk.

@@ -48,6 +48,11 @@ class AskingConnection(Protocol):
     client_software_name: str
     client_software_version: str
 
+    @property
+    def peer_has_gone(self) -> bool:
+        """Whether the peer has closed its side, though what it sent before is still read."""
+        ...
+
     def answer_ready(self, slot: "ResponseSlot") -> None:
         """Send the answer of a completed slot, if it is its turn."""
         ...

@@ -11,6 +11,7 @@ than nine tenths of the rate.
 
 import contextlib
 import logging
+import select
 import socket
 import ssl
 from typing import Final
@@ -32,6 +33,8 @@ from security.tls_session import TlsSession, failure_text
 
 logger = logging.getLogger(__name__)
 
+# Elsewhere than on Linux a close is seen only once everything before it has been read.
+_GONE: Final = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 LINGER_S: Final = 1.0
 """How long a refused peer may take to read the answer before the connection is closed."""
 DISCARD_BYTES: Final = 64 * 1024
@@ -132,6 +135,15 @@ class SocketConnection(Connection):
     def is_sending(self) -> bool:
         """Whether an answer waits for the peer to take it."""
         return bool(self._transmission)
+
+    @property
+    def peer_has_gone(self) -> bool:
+        """Whether the peer has closed its side or broken the connection, whatever it sent before that."""
+        if self.closed:
+            return True
+        poll = select.poll()
+        poll.register(self._socket, _GONE)
+        return bool(poll.poll(0))
 
     async def run(self) -> None:
         """Serve until the peer leaves or misbehaves, or the connection is closed.

@@ -91,8 +91,8 @@ async def check(cluster: SimulatedCluster, transformers: list[Transformer]) -> N
                     if stable == end:
                         break
                     await trio.sleep(0.1)
-            assert [int(value) for value in values] == list(range(INPUTS)), (each.name, partition)
-        assert each.commits + each.failures >= INPUTS // 3
+            assert [int(value) for value in values] == list(range(each.count)), (each.name, partition)
+        assert each.commits + each.failures >= each.count // 3
     for broker in cluster.running().values():
         # A question of a client that died may be under way still; it comes to its end.
         with trio.fail_after(60):

@@ -128,6 +128,7 @@ class Transformer(Asking):
         self, cluster: SimulatedCluster, name: str, source: tuple[str, int], target: str, count: int
     ) -> None:
         super().__init__(cluster)
+        self.producer = (-1, -1)
         self.name = name
         self.source = source
         self.target = target
@@ -137,13 +138,12 @@ class Transformer(Asking):
         self.aborts = 0
         self.failures = 0
         self._chance = cluster.random
-        self._producer = (-1, -1)
         self._sequences: dict[int, int] = {}
 
     async def run(self) -> None:
         """Go on until every input has been taken."""
         while True:
-            await self._initialise()
+            await self.initialise()
             self.position = await self._committed()
             try:
                 while self.position < self.count:
@@ -152,12 +152,13 @@ class Transformer(Asking):
             except TransactionFailed:
                 self.failures += 1
 
-    async def _initialise(self) -> None:
+    async def initialise(self) -> None:
+        """Get an epoch; what an earlier one left open is ended."""
         request = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=8_000)
         while True:
             answer = await self.ask(await self.coordinator(1, self.name), request, 4)
             if answer is not None and not answer.error_code:
-                self._producer = (answer.producer_id, answer.producer_epoch)
+                self.producer = (answer.producer_id, answer.producer_epoch)
                 self._sequences = {}
                 return
             await trio.sleep(PAUSE_S)
@@ -179,13 +180,13 @@ class Transformer(Asking):
 
     async def _transact(self) -> None:
         taken = range(self.position, min(self.position + self._chance.randint(1, 3), self.count))
-        await self._step(1, self._add_partitions(), 3, _partition_errors)
+        await self.begin()
         for partition in (0, 1):
-            await self._produce(partition, [b"%d" % number for number in taken])
+            await self.produce(partition, [b"%d" % number for number in taken])
         offsets = AddOffsetsToTxnRequest(
             transactional_id=self.name,
-            producer_id=self._producer[0],
-            producer_epoch=self._producer[1],
+            producer_id=self.producer[0],
+            producer_epoch=self.producer[1],
             group_id=self.name,
         )
         await self._step(1, offsets, 3, lambda answer: {answer.error_code})
@@ -193,8 +194,8 @@ class Transformer(Asking):
         commit = self._chance.random() < 0.75
         end = EndTxnRequest(
             transactional_id=self.name,
-            producer_id=self._producer[0],
-            producer_epoch=self._producer[1],
+            producer_id=self.producer[0],
+            producer_epoch=self.producer[1],
             committed=commit,
         )
         await self._step(1, end, 3, lambda answer: {answer.error_code}, repeats=False)
@@ -225,14 +226,23 @@ class Transformer(Asking):
                 raise TransactionFailed(codes)
             await trio.sleep(PAUSE_S)
 
-    async def _produce(self, partition: int, values: list[bytes]) -> None:
+    async def begin(self) -> None:
+        """Add both partitions of the target to the transaction."""
+        await self._step(1, self._add_partitions(), 3, _partition_errors)
+
+    async def produce(self, partition: int, values: list[bytes]) -> None:
+        """Write to the target; returns when it is acknowledged.
+
+        Raises:
+            TransactionFailed: it was refused.
+        """
         first = self._sequences.get(partition, 0)
         records = [Record(index, 1, None, value) for index, value in enumerate(values)]
         while True:
             batch = build_batch(
                 records,
-                producer_id=self._producer[0],
-                producer_epoch=self._producer[1],
+                producer_id=self.producer[0],
+                producer_epoch=self.producer[1],
                 base_sequence=first,
                 transactional=True,
             )
@@ -256,8 +266,8 @@ class Transformer(Asking):
     def _add_partitions(self) -> AddPartitionsToTxnRequest:
         return AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.name,
-            v3_and_below_producer_id=self._producer[0],
-            v3_and_below_producer_epoch=self._producer[1],
+            v3_and_below_producer_id=self.producer[0],
+            v3_and_below_producer_epoch=self.producer[1],
             v3_and_below_topics=[AddPartitionsToTxnTopic(name=self.target, partitions=[0, 1])],
         )
 
@@ -269,8 +279,8 @@ class Transformer(Asking):
         return TxnOffsetCommitRequest(
             transactional_id=self.name,
             group_id=self.name,
-            producer_id=self._producer[0],
-            producer_epoch=self._producer[1],
+            producer_id=self.producer[0],
+            producer_epoch=self.producer[1],
             topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[committed])],
         )
 

@@ -27,6 +27,7 @@ class Connection:
     client_software_version: str = ""
     answers: list[Any] = field(default_factory=list)
     is_closed: bool = False
+    peer_has_gone: bool = False
 
     def answer_ready(self, slot: ResponseSlot) -> None:
         if slot.answer is not CLOSE:

@@ -40,6 +40,10 @@ class ListConnection(Connection):
     def is_sending(self) -> bool:
         return False
 
+    @property
+    def peer_has_gone(self) -> bool:
+        return False
+
     def _transmit(self, answer: Answer) -> bool:
         self.sent.append(answer)
         return self.takes

@@ -475,3 +475,16 @@ def test_cancelled_at_any_await_it_leaves_nothing_open() -> None:
             assert steps > 20, "there were awaits to be cancelled at"
             return
     raise AssertionError("it never ends")
+
+
+def test_a_close_is_seen_before_what_was_sent_earlier_is_read() -> None:
+    near, far = socket.socketpair()
+    near.setblocking(False)
+    connection = SocketConnection(
+        near, "10.0.0.1", 4711, "A", lambda view, slot: None, pool=BufferPool(), frame_size_max=1 << 20
+    )
+    far.send(frame(b"x") * 3)
+    assert not connection.peer_has_gone
+    far.close()
+    assert connection.peer_has_gone
+    near.close()
