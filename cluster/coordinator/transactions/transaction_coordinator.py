@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cluster.coordinator.hosted_groups import CallTimer
 from cluster.coordinator.transactions.hosted_transactions import HostedPartition, HostedTransactions
+from cluster.coordinator.transactions.parked_requests import ParkedRequests
 from cluster.coordinator.transactions.state_log import StateLog, coordinator_error
 from cluster.coordinator.transactions.state_records import state_value
 from cluster.coordinator.transactions.transaction_settings import TransactionSettings
@@ -62,6 +63,7 @@ class TransactionCoordinator:
 
     Attributes:
         markers: Sends markers; set by whoever puts the parts together.
+        parked: Requests that wait for markers.
     """
 
     markers: "MarkerSender"
@@ -81,6 +83,7 @@ class TransactionCoordinator:
         self._take_producer_id = take_producer_id
         self._timer = timer
         self._clock = clock
+        self.parked = ParkedRequests(timer)
 
     # Requests
 
@@ -150,7 +153,21 @@ class TransactionCoordinator:
         partitions: Iterable[TopicPartition],
         on_done: OnAnswered,
     ) -> None:
-        """Handle AddPartitionsToTxn and AddOffsetsToTxn; ``on_done`` is called once."""
+        """Handle AddPartitionsToTxn and AddOffsetsToTxn; ``on_done`` is called once.
+
+        While the markers of the transaction before are on their way it waits for them, for a moment.
+        """
+        self._add_partitions(transactional_id, producer, tuple(partitions), on_done, may_wait=True)
+
+    def _add_partitions(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Sequence[TopicPartition],
+        on_done: OnAnswered,
+        *,
+        may_wait: bool,
+    ) -> None:
         found = self._find(transactional_id)
         if isinstance(found, Error):
             on_done(found)
@@ -158,6 +175,12 @@ class TransactionCoordinator:
         partition, transaction = found
         now = self._clock.wall_ms()
         decision = transaction_requests.add_partitions(transaction, producer, partitions, now)
+        if may_wait and transaction.state.is_prepared and decision == Answer(Error.CONCURRENT_TRANSACTIONS):
+            self.parked.park(
+                transaction,
+                lambda: self._add_partitions(transactional_id, producer, partitions, on_done, may_wait=False),
+            )
+            return
         self._decide(partition, transaction, decision, on_done)
 
     def end(self, transactional_id: str, producer: Producer, *, commit: bool, on_done: OnAnswered) -> None:
@@ -245,6 +268,7 @@ class TransactionCoordinator:
 
         def written(error: Error) -> None:
             if error in (Error.NONE, Error.NOT_COORDINATOR):
+                self.parked.release(transaction)
                 return
             self._timer.add(CallTimer(lambda: self.marked(partition, transaction)), COMPLETE_RETRY_MS)
 

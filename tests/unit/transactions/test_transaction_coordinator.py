@@ -21,12 +21,59 @@ def test_a_transaction_from_its_begin_to_its_end() -> None:
         assert shell.state() == "Ongoing"
         assert shell.end(producer) == [Error.NONE]
         assert shell.state() == "PrepareCommit"
-        assert shell.add(producer) == [Error.CONCURRENT_TRANSACTIONS]
+        assert shell.end(producer) == [Error.CONCURRENT_TRANSACTIONS]
         shell.mark()
         assert shell.state() == "CompleteCommit"
         assert shell.end(producer) == [Error.NONE]
         assert shell.end(producer, commit=False) == [Error.INVALID_TXN_STATE]
         assert shell.add(producer) == [Error.NONE]
+
+    run_shell(body)
+
+
+def test_a_next_transaction_waits_for_the_markers_of_the_last_one() -> None:
+    async def body(shell: Shell) -> None:
+        producer = await shell.producer()
+        shell.add(producer)
+        shell.end(producer)
+        first, second = shell.add(producer), shell.add(producer, P1)
+        await trio.sleep(0.01)
+        assert (first, second) == ([], [])
+        shell.mark()
+        assert (first, second) == ([Error.NONE], [Error.NONE])
+        assert shell.state() == "Ongoing"
+        assert not len(shell.coordinator.parked)
+        # It is answered once, and nothing is left to expire.
+        await trio.sleep(1)
+        assert (first, second) == ([Error.NONE], [Error.NONE])
+
+    run_shell(body)
+
+
+def test_a_next_transaction_waits_no_longer_than_its_client_would() -> None:
+    async def body(shell: Shell) -> None:
+        producer = await shell.producer()
+        shell.add(producer)
+        shell.end(producer)
+        answers = shell.add(producer)
+        await trio.sleep(0.05)
+        assert answers == [Error.CONCURRENT_TRANSACTIONS]
+        assert not len(shell.coordinator.parked)
+        shell.mark()
+        assert answers == [Error.CONCURRENT_TRANSACTIONS]
+
+    run_shell(body)
+
+
+def test_a_next_transaction_learns_that_its_coordinator_has_moved() -> None:
+    async def body(shell: Shell) -> None:
+        producer = await shell.producer()
+        shell.add(producer)
+        shell.end(producer)
+        answers = shell.add(producer)
+        shell.hosted.unload(0, LeaderEpoch(6))
+        await trio.sleep(0.05)
+        assert answers == [Error.NOT_COORDINATOR]
 
     run_shell(body)
 
@@ -213,7 +260,7 @@ def test_a_completion_is_tried_until_it_is_written() -> None:
         shell.mark()
         shell.log.complete(Error.REQUEST_TIMED_OUT)
         assert shell.state() == "PrepareCommit"
-        assert shell.add(producer) == [Error.CONCURRENT_TRANSACTIONS]
+        assert shell.end(producer) == [Error.CONCURRENT_TRANSACTIONS]
         await trio.sleep(0.2)
         shell.log.complete()
         assert shell.state() == "CompleteCommit"
