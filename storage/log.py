@@ -270,6 +270,10 @@ class Log:
         """Return the aborted transactions that touch [start, end), for a reader of committed data."""
         return self._reader.collect_aborted_transactions(start, end)
 
+    def aborted_transactions_of(self, read: LogRead, end: Offset) -> list[AbortedTransaction]:
+        """Return the aborted transactions that a reader has to know of to read what was found, as `LogReader` does."""
+        return self._reader.aborted_transactions_of(read, end)
+
     def earliest(self) -> TimestampedOffset:
         """Return the log's start; its epoch where the log knows it."""
         return self._reader.earliest()

@@ -84,6 +84,31 @@ class LogReader:
             raise self._files.failed(error, "reading aborted transactions") from error
         return found
 
+    def aborted_transactions_of(self, read: LogRead, end: Offset) -> list[AbortedTransaction]:
+        """Return the aborted transactions that a reader has to know of to read what was found.
+
+        The offset index bounds them: as in Kafka there may be a few too many, of which readers take no notice.
+
+        Args:
+            read: What `read` found, in one segment.
+            end: The end of what is readable.
+
+        Raises:
+            StorageError: the disk failed.
+        """
+        start = read.start
+        segment = self._segments.floor(start.segment_base_offset)
+        following = self._segments.higher(start.segment_base_offset)
+        try:
+            stop = None
+            if segment is not None:
+                stop = segment.offset_index.offset_beyond(start.position + read.records_size)
+        except OSError as error:
+            raise self._files.failed(error, "reading an offset index") from error
+        if stop is None:
+            stop = end if following is None else following.base_offset
+        return self.collect_aborted_transactions(start.offset, min(stop, end))
+
     def earliest(self) -> TimestampedOffset:
         """Return the log's start; its epoch where the log knows it."""
         first = self._leader_epochs.earliest_entry

@@ -18,6 +18,7 @@ RELATIVE_OFFSET_MAX: Final = 0x7FFFFFFF
 """How far an offset may be from its segment's base: what an entry of an index can hold."""
 _ENTRY: Final = struct.Struct(">ii")
 _RELATIVE: Final = struct.Struct(">i")
+_POSITION_AT: Final = 4
 
 
 class OffsetPosition(NamedTuple):
@@ -29,6 +30,11 @@ class OffsetPosition(NamedTuple):
 
 def _relative_offset(buffer: bytes | bytearray, position: int) -> int:
     key: int = _RELATIVE.unpack_from(buffer, position)[0]
+    return key
+
+
+def _position(buffer: bytes | bytearray, position: int) -> int:
+    key: int = _RELATIVE.unpack_from(buffer, position + _POSITION_AT)[0]
     return key
 
 
@@ -79,6 +85,13 @@ class OffsetIndex:
             return OffsetPosition(self.base_offset, 0)
         relative, position = _ENTRY.unpack(self.entries.entry(slot))
         return OffsetPosition(Offset(self.base_offset + relative), position)
+
+    def offset_beyond(self, position: int) -> Offset | None:
+        """Return an offset that lies beyond all that stands before a position; None where the index has none."""
+        slot = self.entries.search(position - 1, _position) + 1
+        if slot >= len(self.entries):
+            return None
+        return Offset(self.base_offset + _ENTRY.unpack(self.entries.entry(slot))[0])
 
     def looks_sane(self, log_size: int) -> bool:
         """Tell whether the file can be this segment's index: whole entries, rising, the last one inside the

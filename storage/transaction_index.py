@@ -18,6 +18,8 @@ from wire.types import Offset, ProducerId
 
 ENTRY_SIZE: Final = 34
 _ENTRY: Final = struct.Struct(">hqqqq")
+_LAST_OFFSET: Final = struct.Struct(">q")
+_LAST_OFFSET_AT: Final = 18
 _VERSION: Final = 0
 
 
@@ -28,6 +30,11 @@ class AbortedTransaction(NamedTuple):
     first_offset: Offset
     last_offset: Offset
     last_stable_offset: Offset
+
+
+def _last_offset(buffer: bytes | bytearray, position: int) -> int:
+    key: int = _LAST_OFFSET.unpack_from(buffer, position + _LAST_OFFSET_AT)[0]
+    return key
 
 
 class TransactionIndex:
@@ -60,9 +67,9 @@ class TransactionIndex:
         later.
         """
         found: list[AbortedTransaction] = []
-        for slot in range(self._count()):
+        for slot in range(self.entries.search(from_offset - 1, _last_offset) + 1, self._count()):
             aborted = self._entry(slot)
-            if aborted.last_offset >= from_offset and aborted.first_offset < to_offset:
+            if aborted.first_offset < to_offset:
                 found.append(aborted)
             if aborted.last_stable_offset >= to_offset:
                 return found, True

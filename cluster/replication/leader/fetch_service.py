@@ -365,11 +365,9 @@ class Fetches:
             return empty_partition(item, log, NO_BROKER)
         aborted = None
         if params.isolation is Isolation.COMMITTED:
-            following = log.segments.higher(read.start.segment_base_offset)
-            stop = end if following is None else min(end, following.base_offset)
             aborted = [
                 AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
-                for one in log.collect_aborted_transactions(offset, stop)
+                for one in log.aborted_transactions_of(read, end)
             ]
         return PartitionData(
             partition_index=item.partition_index,
