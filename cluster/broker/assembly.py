@@ -104,7 +104,7 @@ def assemble(
         on_state_change=publisher.controller_decided,
     )
     publisher.follow(replicas)
-    producer_ids = ProducerIds(lambda: store.next_producer_id_block(config.broker_id))
+    producer_ids = ProducerIds(lambda: store.next_producer_id_block(config.broker_id), nursery)
     groups = Groups(config, replicas, metadata, timer, clock, nursery, environment.offloads.reads)
     registry = served_apis()
     registry.measure(metrics)
