@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,12 +60,11 @@ class Audit:
         config = self._config
         access = config.access if side == "this" else config.other_access
         topic = self._topic(side)
+        # Other jobs read committed data only; an audit counts what is there.
+        settings = {"isolation.level": "read_uncommitted", **access.kafka_config}
         if config.read_committed:
-            access = type(access)(
-                access.bootstrap_server,
-                {**access.kafka_config, "isolation.level": "read_committed"},
-                access.client_config,
-            )
+            settings["isolation.level"] = "read_committed"
+        access = replace(access, kafka_config=settings)
         records = read_batch(self._spark, access, topics=(topic,))
         size = F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))
         absent = F.lit(None)

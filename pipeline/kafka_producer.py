@@ -5,9 +5,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from confluent_kafka import Producer
     from pyspark.sql import DataFrame
 
 FLUSH_TIMEOUT_S: Final = 120.0
+SETTINGS: Final = {
+    "enable.idempotence": True,
+    "linger.ms": 20,
+    "compression.type": "lz4",
+    # As the connector's sink chooses, and every Java producer: a key has one partition, whichever way it is sent.
+    "partitioner": "murmur2_random",
+}
+COUNT_SCHEMA: Final = "sent BIGINT"
 
 
 def send_rows(rows: "DataFrame", topic: str, options: Mapping[str, Any]) -> None:
@@ -18,46 +27,77 @@ def send_rows(rows: "DataFrame", topic: str, options: Mapping[str, Any]) -> None
     Raises:
         PySparkException: a record was not acknowledged; the text names the reason.
     """
-    settings = {"enable.idempotence": True, "linger.ms": 20, "compression.type": "lz4", **options}
+    settings = {**SETTINGS, **options}
 
     def send(batches: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
-        import pyarrow as pa
+        from confluent_kafka import Producer
 
-        count = _send_batches(batches, topic, settings)
-        yield pa.RecordBatch.from_pydict({"sent": pa.array([count], pa.int64())})
+        sending = Sending(Producer(settings), topic)
+        sending.send_all(batches)
+        sending.flush()
+        yield count_row(sending.count)
 
-    rows.mapInArrow(send, "sent BIGINT").collect()
+    rows.mapInArrow(send, COUNT_SCHEMA).collect()
 
 
-def _send_batches(batches: Iterable["pa.RecordBatch"], topic: str, settings: Mapping[str, Any]) -> int:
-    from confluent_kafka import Producer
+class Sending:
+    """Sends the rows of Arrow batches with one producer.
 
-    failures: list[str] = []
+    Args:
+        producer: The producer.
+        topic: Where the rows go.
 
-    def on_delivery(error: Any, _message: Any) -> None:
+    Attributes:
+        count: How many rows were handed to the producer.
+    """
+
+    def __init__(self, producer: "Producer", topic: str) -> None:
+        self.count = 0
+        self._producer = producer
+        self._topic = topic
+        self._failures: list[str] = []
+
+    def send_all(self, batches: Iterable["pa.RecordBatch"]) -> None:
+        """Hand over every row: value, and where they are there key, headers, partition, timestamp."""
+        for batch in batches:
+            for row in batch.to_pylist():
+                self._send(row)
+            self._producer.poll(0)
+
+    def flush(self) -> None:
+        """Wait until everything is acknowledged.
+
+        Raises:
+            RuntimeError: something was not, in time; the text names the reason.
+        """
+        left = self._producer.flush(FLUSH_TIMEOUT_S)
+        if self._failures or left:
+            raise RuntimeError(
+                f"{len(self._failures) + left} records were not acknowledged: "
+                f"{(self._failures or ['no answer'])[0]}"
+            )
+
+    def _send(self, row: Mapping[str, Any]) -> None:
+        arguments = {name: row[name] for name in ("key", "partition") if row.get(name) is not None}
+        if row.get("timestamp") is not None:
+            arguments["timestamp"] = round(row["timestamp"].timestamp() * 1000)
+        if row.get("headers"):
+            arguments["headers"] = [(header["key"], header["value"]) for header in row["headers"]]
+        while True:
+            try:
+                self._producer.produce(self._topic, row["value"], on_delivery=self._on_delivery, **arguments)
+                break
+            except BufferError:
+                self._producer.poll(0.1)
+        self.count += 1
+
+    def _on_delivery(self, error: Any, _message: Any) -> None:
         if error is not None:
-            failures.append(error.str())
+            self._failures.append(error.str())
 
-    producer = Producer(dict(settings))
-    count = 0
-    for batch in batches:
-        for row in batch.to_pylist():
-            arguments = {name: row[name] for name in ("key", "partition") if row.get(name) is not None}
-            if row.get("timestamp") is not None:
-                arguments["timestamp"] = round(row["timestamp"].timestamp() * 1000)
-            if row.get("headers"):
-                arguments["headers"] = [(header["key"], header["value"]) for header in row["headers"]]
-            while True:
-                try:
-                    producer.produce(topic, row["value"], on_delivery=on_delivery, **arguments)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
-            count += 1
-        producer.poll(0)
-    left = producer.flush(FLUSH_TIMEOUT_S)
-    if failures or left:
-        raise RuntimeError(
-            f"{len(failures) + left} records were not acknowledged: {(failures or ['no answer'])[0]}"
-        )
-    return count
+
+def count_row(count: int) -> "pa.RecordBatch":
+    """Return what a task answers, of `COUNT_SCHEMA`."""
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pydict({"sent": pa.array([count], pa.int64())})

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 # Java's admin client, asked for offsets while a leader dies, may wait for that very broker until its call times out:
 # for a minute by default. Spark asks again, so a short wait costs nothing.
+# Nothing of an aborted or an open transaction is read; --kafka-config isolation.level=read_uncommitted reads all.
+_ISOLATION: Final = {"kafka.isolation.level": "read_committed"}
 _CALL_TIMEOUTS: Final = {"kafka.request.timeout.ms": "15000", "kafka.default.api.timeout.ms": "15000"}
 
 
@@ -48,6 +50,7 @@ def read_stream(
     """Return the records of topics as a stream: key, value, headers, topic, partition, offset, timestamp(Type)."""
     given = access.spark_options()
     options = {
+        **_ISOLATION,
         **({} if _CALL_TIMEOUTS.keys() & given.keys() else _CALL_TIMEOUTS),
         **given,
         "startingOffsets": starting_offsets,
@@ -77,6 +80,7 @@ def read_batch(
 ) -> "DataFrame":
     """Return the records that topics hold now, with the columns of a stream."""
     options = {
+        **_ISOLATION,
         **access.spark_options(),
         "startingOffsets": starting_offsets,
         "endingOffsets": ending_offsets,

@@ -15,6 +15,7 @@ from pipeline.kafka_producer import send_rows
 from pipeline.report import Report, Stop
 from pipeline.streams import Follower
 from pipeline.tables import SINK_LOG, committed_files
+from pipeline.transactional_progress import open_sink
 
 # Spark leaves out files that are older than the newest by a week, and says nothing.
 _FILE_AGE_MAX: Final = "36500d"
@@ -48,13 +49,18 @@ class Publication:
         self._require_same_purpose(is_new)
         self._merged_at_start = self._merged_files(is_new)
         config.access.ensure_topic(config.topic, partitions=config.partitions)
-        records = self._records(self._rows()).observe("published", F.count(F.lit(1)).alias("sent"))
+        records = self._records(self._rows())
+        counted = records.observe("published", F.count(F.lit(1)).alias("sent"))
         trigger: dict[str, Any] = (
             {"availableNow": True} if config.once else {"processingTime": f"{config.trigger_s} seconds"}
         )
-        writer = records.writeStream.queryName("ottla-publish").trigger(**trigger)
+        writer = counted.writeStream.queryName("ottla-publish").trigger(**trigger)
         writer = writer.option("checkpointLocation", f"{self._root}/stream")
-        if config.timestamp is None:
+        if config.transactional:
+            _require_deterministic(records)
+            once = open_sink(self._files, self._root, config.access, config.topic, is_new=is_new)
+            query = writer.foreachBatch(once.send).start()
+        elif config.timestamp is None:
             sink = {**config.access.spark_options(), "topic": config.topic}
             query = writer.format("kafka").options(**sink).start()
         else:
@@ -153,7 +159,12 @@ class Publication:
 
     def _require_same_purpose(self, is_new: bool) -> None:
         """Refuse a checkpoint of other files or another topic; before its first batch it is of nothing."""
-        purpose = {"source": self._files.qualified(self._config.source), "topic": self._config.topic}
+        purpose: dict[str, Any] = {
+            "source": self._files.qualified(self._config.source),
+            "topic": self._config.topic,
+        }
+        if self._config.transactional:
+            purpose["transactional"] = True
         kept = f"{self._root}/ottla/publish.json"
         text = self._files.read_text(kept)
         if text is None or is_new:
@@ -161,6 +172,17 @@ class Publication:
         elif text != json.dumps(purpose):
             raise JobError(
                 f"the checkpoint {self._root} is of another publication ({text}): give each its own --checkpoint"
+            )
+
+
+def _require_deterministic(records: "DataFrame") -> None:
+    """Refuse expressions whose values change when a batch is run again: its rows would go to other writers."""
+    expressions = records._jdf.queryExecution().analyzed().expressions()
+    for index in range(expressions.size()):
+        if not expressions.apply(index).deterministic():
+            raise JobError(
+                f"{expressions.apply(index).sql()} has another value each time: "
+                "--transactional needs the same rows when a batch is run again"
             )
 
 

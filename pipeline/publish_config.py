@@ -40,6 +40,9 @@ class PublishConfig(ClusterOptions):
     timestamp: str | None = field(
         default=None, metadata=about("An SQL expression for the record's timestamp; the time of sending by default.")
     )  # fmt: skip
+    transactional: bool = field(
+        default=False, metadata=about("Send each row exactly once, for readers of committed data.")
+    )  # fmt: skip
     checkpoint: str = field(metadata=about("Where the progress is kept.", metavar="PATH"))
     files_per_batch: int = field(default=1000, metadata=about("The most new files in one batch."))
     trigger_s: float = field(default=10.0, metadata=about("Seconds between looks for new files."))

@@ -5,7 +5,8 @@ that it was at, whose records then stand twice in the topic. A reader that keeps
 notice, so give a key that is unique in the table; in a compacted topic nothing but the last one stays.
 
 The connector's sink has no column for a record's timestamp. With --timestamp the records are sent by librdkafka from
-Spark's Python workers instead.
+Spark's Python workers instead. So they are with --transactional, in transactions that carry the progress with the rows:
+a reader of committed data then has each row once, whatever was cut short.
 
 Plain Spark: spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0 --py-files ottla-pipeline.zip
     pipeline/jobs/publish.py --bootstrap-server ... --source ... --topic ...

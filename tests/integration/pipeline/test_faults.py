@@ -17,12 +17,12 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from ottla.testing import Cluster
 from ottla.testing.ports import free_port_block
 from pipeline.failure import JobError, explain
-from pipeline.jobs import ingest
+from pipeline.jobs import ingest, publish
 from pipeline.options import arguments_of
 from pipeline.spark_submit import QUICK_JVM, RunningJob, SparkOptions, spark_environment, spark_home
 from pipeline.versions import KAFKA
 from tests.conftest import Topics
-from tests.integration.pipeline.conftest import Sender, send
+from tests.integration.pipeline.conftest import Sender, receive, send
 from tests.patience import until
 
 RECORDS = 60_000
@@ -38,7 +38,7 @@ def frail(tmp_path_factory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def topic(frail, request) -> str:
-    name = request.node.name.removeprefix("test_")
+    name = request.node.name.removeprefix("test_").replace("[", "-").rstrip("]")
     Topics(frail.bootstrap_servers).create([name], PARTITIONS, min_insync_replicas="2")
     return name
 
@@ -68,9 +68,9 @@ def require_each_once(spark, config, acknowledged: list[bytes | None]) -> None:
     assert sorted((found - expected).items())[:5] == [], "more often in the table than in the topic"
 
 
-def submitted(config, master="local[2]", **conf: str) -> RunningJob:
+def submitted(config, master="local[2]", job: str = "ingest", **conf: str) -> RunningJob:
     settings = {"spark.driver.extraJavaOptions": QUICK_JVM, **conf}
-    return RunningJob("ingest", arguments_of(config), SparkOptions(master=master, conf=settings), [KAFKA])
+    return RunningJob(job, arguments_of(config), SparkOptions(master=master, conf=settings), [KAFKA])
 
 
 def test_driver_killed(spark, frail, topic, said, tmp_path) -> None:
@@ -287,3 +287,76 @@ def test_partitions_added(spark, frail, topic, said, tmp_path) -> None:
     assert len(acknowledged) == 600
     require_each_once(spark, config, acknowledged)
     assert spark.read.parquet(config.table).select("partition").distinct().count() == PARTITIONS + 2
+
+
+FILES = 24
+ROWS_OF_A_FILE = 1_000
+
+
+def publication(frail, topic, tmp_path) -> publish.PublishConfig:
+    """Write files of numbers; gives the settings of the job that publishes them in transactions."""
+    (tmp_path / "files").mkdir()
+    for number in range(FILES):
+        rows = range(number * ROWS_OF_A_FILE, (number + 1) * ROWS_OF_A_FILE)
+        (tmp_path / "files" / f"{number:02}.json").write_text("".join(f'{{"id": {row}}}\n' for row in rows))
+    return publish.PublishConfig(
+        bootstrap_server=frail.bootstrap_servers, source=str(tmp_path / "files"), source_format="json",
+        schema="id BIGINT", topic=topic, key="id", value="id", checkpoint=str(tmp_path / "checkpoint"),
+        files_per_batch=4, transactional=True,
+    )  # fmt: skip
+
+
+def require_each_published_once(frail, topic) -> None:
+    """Compare what a reader of committed data finds with what stands in the files."""
+    messages = receive(frail.bootstrap_servers, topic, PARTITIONS, **{"isolation.level": "read_committed"})
+    found = Counter(int(message.value()) for message in messages)
+    expected = Counter(range(FILES * ROWS_OF_A_FILE))
+    assert sorted((expected - found).items())[:5] == [], "not in the topic"
+    assert sorted((found - expected).items())[:5] == [], "more than once in the topic"
+
+
+@pytest.mark.parametrize("open_before_kill", [1, 3])
+def test_publishing_driver_killed(spark, frail, topic, said, tmp_path, open_before_kill) -> None:
+    """The driver dies in the middle of a batch: some writers have committed, some have a transaction open."""
+    config = publication(frail, topic, tmp_path)
+    batches = []
+    with submitted(config, job="publish") as running:
+
+        def show(kind, values) -> None:
+            batches.extend([values] if kind == "progress" else [])
+            if len(batches) == 1 and running.is_running:
+                until(lambda: ongoing(frail) >= open_before_kill, 20)
+                running.kill()
+
+        with pytest.raises(JobError):
+            running.follow(show)
+    publish.run(spark, config, said, said.stop)
+    require_each_published_once(frail, topic)
+
+
+def ongoing(frail) -> int:
+    """Count the transactions of publications that are open, or were ended since."""
+    return sum(
+        description["transactions"]["states"].get("Ongoing", 0)
+        for description in frail.view().descriptions.values()
+    )
+
+
+def test_leaders_killed_while_publishing(spark, frail, topic, said, tmp_path) -> None:
+    config = publication(frail, topic, tmp_path)
+    killed: list[int] = []
+
+    def on_message(kind, values) -> None:
+        if kind == "progress":
+            while killed:
+                frail.start(killed.pop())
+            killed.append(frail.view().leader(topic, values["batch"] % PARTITIONS))
+            frail.kill(killed[0])
+
+    said.on_message = on_message
+    try:
+        publish.run(spark, config, said, said.stop)
+    finally:
+        frail.start(*killed)
+    assert len(said.of("progress")) == FILES // 4
+    require_each_published_once(frail, topic)

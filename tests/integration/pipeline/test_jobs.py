@@ -5,7 +5,10 @@ import os
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
+from ottla.client.partitioners import murmur2
 from pipeline.compaction import compact_table
 from pipeline.failure import JobError
 from pipeline.job_files import JobFiles
@@ -120,6 +123,88 @@ def test_publish_sends_each_file_once(spark, cluster, topic, said, tmp_path, tim
         ('{"name":"é"}', (("origin", b"test"),))
     }
     assert (timestamp is None) or {m.timestamp()[1] for m in messages} == {1_357_034_400_000}
+
+
+def publication(cluster, topic, tmp_path, **values) -> publish.PublishConfig:
+    """Return the settings of a transactional publication of numbers, in files of JSON."""
+    (tmp_path / "files").mkdir(exist_ok=True)
+    given = {
+        "bootstrap_server": cluster.bootstrap_servers, "source": str(tmp_path / "files"), "source_format": "json",
+        "schema": "id BIGINT", "topic": topic, "key": "id", "value": "id", "checkpoint": str(tmp_path / "c"),
+        "transactional": True,
+    }  # fmt: skip
+    return publish.PublishConfig(**{**given, **values})
+
+
+def write_numbers(tmp_path: Path, name: str, numbers: range) -> None:
+    (tmp_path / "files").mkdir(exist_ok=True)
+    (tmp_path / "files" / name).write_text("".join(f'{{"id": {n}}}\n' for n in numbers))
+
+
+def committed(cluster, topic: str) -> list[int]:
+    messages = receive(cluster.bootstrap_servers, topic, 2, **{"isolation.level": "read_committed"})
+    return sorted(int(message.value()) for message in messages)
+
+
+def test_a_transactional_publication_sends_no_batch_twice(spark, cluster, topic, said, tmp_path) -> None:
+    config = publication(cluster, topic, tmp_path)
+    for number in range(2):
+        write_numbers(tmp_path, f"{number}.json", range(100 * number, 100 * number + 100))
+        assert publish.run(spark, config, said, said.stop)["rows"] == 100
+    assert committed(cluster, topic) == list(range(200))
+    # The job was cut short before Spark noted that its last batch was done: it is run again, and changes nothing.
+    (tmp_path / "c" / "stream" / "commits" / "1").unlink()
+    (tmp_path / "c" / "stream" / "commits" / ".1.crc").unlink()
+    assert publish.run(spark, config, said, said.stop)["batches"] == 1
+    assert committed(cluster, topic) == list(range(200))
+    places = {m.key(): m.partition() for m in receive(cluster.bootstrap_servers, topic, 2)}
+    # As every Java producer chooses partitions, and the connector's sink.
+    assert places == {key: (murmur2(key) & 0x7FFFFFFF) % 2 for key in places}
+
+
+def test_a_transactional_publication_whose_progress_is_gone_is_refused(
+    spark, cluster, topic, said, tmp_path
+) -> None:
+    config = publication(cluster, topic, tmp_path)
+    write_numbers(tmp_path, "0.json", range(10))
+    publish.run(spark, config, said, said.stop)
+    name = json.loads((tmp_path / "c" / "ottla" / "transactions.json").read_text())["name"]
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.delete_consumer_groups([name])[name].result(60)
+    # Nothing was cut short: the next batch needs no progress.
+    write_numbers(tmp_path, "1.json", range(10, 20))
+    publish.run(spark, config, said, said.stop)
+    assert committed(cluster, topic) == list(range(20))
+    (tmp_path / "c" / "stream" / "commits" / "1").unlink()
+    (tmp_path / "c" / "stream" / "commits" / ".1.crc").unlink()
+    admin.delete_consumer_groups([name])[name].result(60)
+    with pytest.raises(JobError, match="has forgotten how far it got"):
+        publish.run(spark, config, said, said.stop)
+
+
+def test_a_transactional_publication_needs_the_same_rows_again(spark, cluster, topic, said, tmp_path) -> None:
+    write_numbers(tmp_path, "0.json", range(10))
+    with pytest.raises(JobError, match=r"rand\(.*another value each time"):
+        publish.run(spark, publication(cluster, topic, tmp_path, value="rand()"), said, said.stop)
+    publish.run(spark, publication(cluster, topic, tmp_path), said, said.stop)
+    with pytest.raises(JobError, match="of another publication"):
+        publish.run(spark, publication(cluster, topic, tmp_path, transactional=False), said, said.stop)
+
+
+def test_jobs_read_committed_data_only(spark, cluster, topic, said, tmp_path) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": topic})
+    producer.init_transactions(60)
+    for value, end in ((b"1", producer.commit_transaction), (b"2", producer.abort_transaction)):
+        producer.begin_transaction()
+        producer.produce(topic, value, partition=0)
+        producer.flush(60)
+        end(60)
+    config = ingest.IngestConfig(
+        bootstrap_server=cluster.bootstrap_servers, topic=(topic,), form="raw", partition_by="none",
+        table=str(tmp_path / "table"), once=True,
+    )  # fmt: skip
+    ingest.run(spark, config, said, said.stop)
+    assert [bytes(row.value) for row in spark.read.parquet(config.table).collect()] == [b"1"]
 
 
 def test_publish_leaves_out_no_old_file_and_refuses_what_was_merged_since(
