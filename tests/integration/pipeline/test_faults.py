@@ -4,10 +4,12 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -289,11 +291,11 @@ def test_partitions_added(spark, frail, topic, said, tmp_path) -> None:
     assert spark.read.parquet(config.table).select("partition").distinct().count() == PARTITIONS + 2
 
 
-FILES = 24
-ROWS_OF_A_FILE = 1_000
+FILES = 8
+ROWS_OF_A_FILE = 5_000
 
 
-def publication(frail, topic, tmp_path) -> publish.PublishConfig:
+def publication(frail, topic, tmp_path, **values) -> publish.PublishConfig:
     """Write files of numbers; gives the settings of the job that publishes them in transactions."""
     (tmp_path / "files").mkdir()
     for number in range(FILES):
@@ -302,7 +304,7 @@ def publication(frail, topic, tmp_path) -> publish.PublishConfig:
     return publish.PublishConfig(
         bootstrap_server=frail.bootstrap_servers, source=str(tmp_path / "files"), source_format="json",
         schema="id BIGINT", topic=topic, key="id", value="id", checkpoint=str(tmp_path / "checkpoint"),
-        files_per_batch=4, transactional=True,
+        files_per_batch=2, transactional=True, **values,
     )  # fmt: skip
 
 
@@ -315,27 +317,32 @@ def require_each_published_once(frail, topic) -> None:
     assert sorted((found - expected).items())[:5] == [], "more than once in the topic"
 
 
-@pytest.mark.parametrize("open_before_kill", [1, 3])
-def test_publishing_driver_killed(spark, frail, topic, said, tmp_path, open_before_kill) -> None:
+@pytest.mark.parametrize(("batches_before", "open_before"), [(0, 1), (1, 2)])
+def test_publishing_driver_killed(spark, frail, topic, said, tmp_path, batches_before, open_before) -> None:
     """The driver dies in the middle of a batch: some writers have committed, some have a transaction open."""
-    config = publication(frail, topic, tmp_path)
-    batches = []
+    config = publication(frail, topic, tmp_path, once=False, trigger_s=0.1)
+    batches, hits = [], []
     with submitted(config, job="publish") as running:
 
-        def show(kind, values) -> None:
-            batches.extend([values] if kind == "progress" else [])
-            if len(batches) == 1 and running.is_running:
-                until(lambda: ongoing(frail) >= open_before_kill, 20)
+        def kill() -> None:
+            try:
+                until(lambda: len(batches) >= batches_before and ongoing(frail) >= open_before)
+                hits.append(ongoing(frail))
+            finally:
                 running.kill()
 
+        killer = threading.Thread(target=kill)
+        killer.start()
         with pytest.raises(JobError):
-            running.follow(show)
-    publish.run(spark, config, said, said.stop)
+            running.follow(lambda kind, values: batches.extend([values] if kind == "progress" else []))
+        killer.join()
+    assert hits
+    publish.run(spark, replace(config, once=True), said, said.stop)
     require_each_published_once(frail, topic)
 
 
 def ongoing(frail) -> int:
-    """Count the transactions of publications that are open, or were ended since."""
+    """Count the transactions that are open."""
     return sum(
         description["transactions"]["states"].get("Ongoing", 0)
         for description in frail.view().descriptions.values()
@@ -358,5 +365,5 @@ def test_leaders_killed_while_publishing(spark, frail, topic, said, tmp_path) ->
         publish.run(spark, config, said, said.stop)
     finally:
         frail.start(*killed)
-    assert len(said.of("progress")) == FILES // 4
+    assert len(said.of("progress")) == FILES // 2
     require_each_published_once(frail, topic)
