@@ -16,12 +16,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import cleaning_load, group_loads, loads
+from bench import cleaning_load, group_loads, loads, transaction_loads
 from bench.systems import ApacheKafka, Ottla, System, kafka_libs
 
 Measured = Iterator[tuple[str, loads.Figures]]
 
-HIGHER_IS_BETTER = frozenset({"records/s", "MB/s", "commits/s"})
+HIGHER_IS_BETTER = frozenset({"records/s", "MB/s", "commits/s", "transactions/s"})
 
 
 def _single(system: System, scale: float) -> Measured:
@@ -81,6 +81,23 @@ def _groups(system: System, scale: float) -> Measured:
     yield f"coordinator with {offsets:,} offsets", group_loads.takeover(system, offsets)
 
 
+def _transactions(system: System, scale: float) -> Measured:
+    seconds = max(3, 10 * scale)
+    # A virtual machine compiles for long: the first load is for that.
+    loads.warm_up(system, int(100_000 * scale))
+    for interval_ms in (10, 100):
+        for partitions in (1, 50):
+            what = f"transactions, a commit every {interval_ms} ms, {partitions} partition{'s'[: partitions - 1]}"
+            yield what, transaction_loads.transact(system, partitions, interval_ms / 1000, seconds)
+    yield "idempotent produce, RF 3", transaction_loads.idempotence(system, int(500_000 * scale))
+    yield (
+        "readers, a commit every 100 ms",
+        transaction_loads.committed_latency(system, 0.1, seconds),
+    )
+    ids = int(200_000 * scale)
+    yield f"coordinator with {ids:,} transactional ids", transaction_loads.takeover(system, ids)
+
+
 def _cleaning(system: System, scale: float) -> Measured:
     yield from cleaning_load.cleaning(system, scale)
 
@@ -103,6 +120,7 @@ LOADS: dict[str, tuple[int, Callable[[System, float], Measured]]] = {
     "failover": (3, _failover),
     "partitions": (3, _many_partitions),
     "groups": (3, _groups),
+    "transactions": (3, _transactions),
     "cleaning": (1, _cleaning),
 }
 
