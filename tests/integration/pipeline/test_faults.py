@@ -292,7 +292,7 @@ def test_partitions_added(spark, frail, topic, said, tmp_path) -> None:
 
 
 FILES = 8
-ROWS_OF_A_FILE = 5_000
+ROWS_OF_A_FILE = 20_000
 
 
 def publication(frail, topic, tmp_path, **values) -> publish.PublishConfig:
@@ -326,7 +326,7 @@ def test_publishing_driver_killed(spark, frail, topic, said, tmp_path, batches_b
 
         def kill() -> None:
             try:
-                until(lambda: len(batches) >= batches_before and ongoing(frail) >= open_before)
+                until(lambda: len(batches) >= batches_before and ongoing(frail) >= open_before, 200)
                 hits.append(ongoing(frail))
             finally:
                 running.kill()
