@@ -1,11 +1,15 @@
 """The ``server.properties`` that ``ottla up`` writes for a broker: an operator can read, edit and reuse it."""
 
+import ipaddress
 from collections.abc import Mapping
 from typing import Final
 
+from ottla.addresses import Address
 from ottla.commands.local.cluster_directory import BrokerRecord
 from ottla.zookeeper_server import JUTE_MAXBUFFER
 
+_EVERYWHERE: Final = "0.0.0.0"
+_EVERYWHERE_V6: Final = "::"
 SESSION_TIMEOUT_MS: Final = 6_000
 """How long after a lost host its leaders move. A killed process does not wait for it: see the guardian."""
 
@@ -26,7 +30,7 @@ def broker_properties(
     """
     properties = {
         "broker.id": str(broker.id),
-        "listeners": f"PLAINTEXT://{broker.host}:{broker.port}",
+        **listener_settings("PLAINTEXT", broker),
         "log.dirs": str(broker.path / "logs"),
         "zookeeper.connect": zookeeper,
         "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
@@ -42,6 +46,28 @@ def broker_properties(
         name: value.replace("{id}", str(broker.id)).replace("{port}", str(broker.port))
         for name, value in overrides.items()
     }
+
+
+def listener_settings(name: str, broker: BrokerRecord) -> dict[str, str]:
+    """Return where a broker listens: on this machine alone, or for others too where it is known by another address."""
+    where = Address(broker.host, broker.port)
+    on = bind_host(broker.host)
+    if on == broker.host:
+        return {"listeners": f"{name}://{where}"}
+    return {"listeners": f"{name}://{Address(on, broker.port)}", "advertised.listeners": f"{name}://{where}"}
+
+
+def bind_host(host: str) -> str:
+    """Return the address to listen on, for clients that reach this machine by ``host``."""
+    if host == "localhost":
+        return host
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return _EVERYWHERE
+    if address.is_loopback:
+        return host
+    return _EVERYWHERE if address.version == 4 else _EVERYWHERE_V6
 
 
 def write_properties(broker: BrokerRecord, properties: Mapping[str, str]) -> None:

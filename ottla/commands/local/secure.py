@@ -93,9 +93,11 @@ class ClusterSecurity:
 
     def broker_settings(self, broker: "BrokerRecord") -> dict[str, str]:
         """Return the settings of a broker that make it a secured one."""
+        from ottla.commands.local.broker_files import listener_settings
+
         own = f"listener.name.{_LISTENER.lower()}"
         return {
-            "listeners": f"{_LISTENER}://{broker.host}:{broker.port}",
+            **listener_settings(_LISTENER, broker),
             "security.inter.broker.protocol": _LISTENER,
             "sasl.mechanism.inter.broker.protocol": MECHANISM.value,
             "sasl.enabled.mechanisms": ",".join(each.value for each in ScramMechanism),
@@ -181,7 +183,12 @@ class ClusterSecurity:
         return _PROGRAM.format(config=json.dumps(self._librdkafka(state), indent=4))
 
     def _make_certificates(self, state: "ClusterState", now: datetime.datetime) -> None:
-        missing = [each for each in state.brokers if not (self.path / f"broker-{each.id}.pem").exists()]
+        # One that was made for another --host does not do either.
+        missing = [
+            each
+            for each in state.brokers
+            if not _is_made_out_for(self.path / f"broker-{each.id}.pem", each.host)
+        ]
         if self.authority.exists() and not missing:
             return
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -228,6 +235,25 @@ def _make_authority(now: datetime.datetime) -> "tuple[EllipticCurvePrivateKey, C
     return key, builder.add_extension(usage, critical=True).sign(key, hashes.SHA256())
 
 
+def _is_made_out_for(pem: Path, host: str) -> bool:
+    """Return whether a file holds a certificate that names a host."""
+    if not pem.exists():
+        return False
+    import ipaddress
+
+    from cryptography import x509
+
+    certificate = x509.load_pem_x509_certificate(pem.read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    hosts = set(names.get_values_for_type(x509.DNSName))
+    hosts |= {str(address) for address in names.get_values_for_type(x509.IPAddress)}
+    try:
+        host = str(ipaddress.ip_address(host))
+    except ValueError:
+        pass
+    return host in hosts
+
+
 def _broker_pem(
     broker: "BrokerRecord", key: "EllipticCurvePrivateKey", authority: "Certificate", now: datetime.datetime
 ) -> str:
@@ -241,11 +267,17 @@ def _broker_pem(
 
     own = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"broker-{broker.id}")])
+    hosts, addresses = ["localhost", socket.gethostname()], ["127.0.0.1", "::1"]
+    try:
+        ipaddress.ip_address(broker.host)
+        addresses.append(broker.host)
+    except ValueError:
+        hosts.append(broker.host)
+    hosts, addresses = list(dict.fromkeys(hosts)), list(dict.fromkeys(addresses))
     names = x509.SubjectAlternativeName(
         [
-            *(x509.DNSName(each) for each in dict.fromkeys(("localhost", socket.gethostname()))),
-            x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
-            x509.IPAddress(ipaddress.ip_address("::1")),
+            *(x509.DNSName(each) for each in hosts),
+            *(x509.IPAddress(ipaddress.ip_address(each)) for each in addresses),
         ]
     )
     builder = _builder(name, authority.subject, own, now).add_extension(names, critical=False)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ottla.commands.local.secure import ClusterSecurity
 
 HOST: Final = "127.0.0.1"
+_NOWHERE: Final = ("0.0.0.0", "::", "")
 ZOOKEEPER_PORT: Final = 2181
 FIRST_ID_MAX: Final = 1000
 """Kafka's `reserved.broker.max.id`: brokers choose the ids above it themselves."""
@@ -40,6 +41,12 @@ FIRST_ID_MAX: Final = 1000
     show_default=True,
     help="The first broker's port; the others follow. 0 takes free ones.",
 )
+@click.option(
+    "--host",
+    default=HOST,
+    show_default=True,
+    help="The name or address that clients reach this machine by; brokers then listen on all of its addresses.",
+)
 @click.option("--zookeeper", metavar="HOST:PORT", help="A ZooKeeper that runs already; none is started.")
 @click.option(
     "--zookeeper-port",
@@ -51,11 +58,10 @@ FIRST_ID_MAX: Final = 1000
     help="The cluster's directory; what an earlier cluster left there is gone on with.",
 )  # fmt: skip
 @click.option(
-    "--override",
-    "overrides",
+    *("--override", "overrides"),
     multiple=True,
-    metavar="KEY=VALUE",
-    help="A setting of all brokers; {id} and {port} in it are the broker's.",
+    metavar="[ID:]KEY=VALUE",
+    help="A setting of all brokers, or of one; {id} and {port} in it are the broker's. Repeatable.",
 )
 @click.option(
     "--secure",
@@ -72,6 +78,7 @@ def command(
     count: int,
     first_id: int | None,
     port: int,
+    host: str,
     zookeeper: str | None,
     zookeeper_port: int | None,
     data: Path,
@@ -86,7 +93,7 @@ def command(
     """
     if in_process:
         others = (zookeeper, zookeeper_port, first_id)
-        if any(option is not None for option in others) or secure or detach:
+        if any(option is not None for option in others) or secure or detach or host != HOST:
             raise click.UsageError("--in-process goes with --brokers, --port and --override alone")
         if any("{id}" in text or "{port}" in text for text in overrides):
             raise click.UsageError(
@@ -96,6 +103,10 @@ def command(
 
         run_in_process([port + number if port else 0 for number in range(count)], parse_overrides(overrides))
         return
+    if host in _NOWHERE:
+        raise click.UsageError(
+            f"--host {host}: clients cannot connect to that; name what they reach this machine by"
+        )
     if zookeeper is not None and zookeeper_port is not None:
         raise click.UsageError("--zookeeper does not go with --zookeeper-port")
     # First of all, so that it imports while the rest goes on.
@@ -110,8 +121,9 @@ def command(
     security = _security(directory, is_wanted=secure)
     try:
         with directory.locked():
-            plan = _plan(directory, count, first_id, port, zookeeper, zookeeper_port)
-            _bring_up(directory, plan, launcher, parse_overrides(overrides), security)
+            plan = _plan(directory, count, first_id, port, host, zookeeper, zookeeper_port)
+            ids = [broker.id for broker in plan.brokers]
+            _bring_up(directory, plan, launcher, split_overrides(overrides, ids), security)
     except KeyboardInterrupt:
         raise click.Abort from None
     finally:
@@ -145,6 +157,31 @@ def _security(directory: "ClusterDirectory", *, is_wanted: bool) -> "ClusterSecu
     return security if is_wanted else None
 
 
+def split_overrides(
+    texts: Sequence[str], ids: Sequence[int]
+) -> tuple[dict[str, str], dict[int, dict[str, str]]]:
+    """Read settings given as ``key=value``, for all brokers, and as ``id:key=value``, for one.
+
+    Returns:
+        The settings of all, and those of single brokers, by id.
+
+    Raises:
+        CommandError: one is written otherwise, or there is no such broker.
+    """
+    for_all: list[str] = []
+    for_one: dict[int, list[str]] = {}
+    for text in texts:
+        broker, colon, rest = text.partition(":")
+        if colon and broker.isascii() and broker.isdigit():
+            if int(broker) not in ids:
+                known = ", ".join(map(str, ids))
+                raise CommandError(f"--override {text!r}: there is no broker {broker}, only {known}")
+            for_one.setdefault(int(broker), []).append(rest)
+        else:
+            for_all.append(text)
+    return parse_overrides(for_all), {broker_id: parse_overrides(each) for broker_id, each in for_one.items()}
+
+
 def parse_overrides(texts: Sequence[str]) -> dict[str, str]:
     """Read settings given as ``key=value``, of which a later one goes before an earlier one.
 
@@ -165,6 +202,7 @@ def _plan(
     count: int,
     first_id: int | None,
     port: int,
+    host: str,
     zookeeper: str | None,
     zookeeper_port: int | None,
 ) -> "ClusterState":
@@ -173,6 +211,7 @@ def _plan(
     Raises:
         CommandError: a cluster runs here already, or a port is taken.
     """
+    from ottla.commands.local.broker_files import bind_host
     from ottla.commands.local.cluster_directory import BrokerRecord, ClusterState
     from ottla.zookeeper_server import ZooKeeperStartError, require_free_port
 
@@ -191,10 +230,10 @@ def _plan(
                 raise CommandError(
                     f"broker {broker_id} would get the port {broker_port}; 65535 is the last one"
                 )
-            require_free_port(HOST, broker_port, f"broker {broker_id}")
+            require_free_port(bind_host(host), broker_port, f"broker {broker_id}")
         address = zookeeper or f"{HOST}:{_zookeeper_port(zookeeper_port, ports)}"
     brokers = tuple(
-        BrokerRecord(broker_id, None, None, HOST, broker_port, str(directory.broker_path(broker_id)))
+        BrokerRecord(broker_id, None, None, host, broker_port, str(directory.broker_path(broker_id)))
         for broker_id, broker_port in enumerate(ports, first_id)
     )
     return ClusterState(address, None, zookeeper is None, brokers)
@@ -228,7 +267,7 @@ def _bring_up(
     directory: "ClusterDirectory",
     plan: "ClusterState",
     launcher: "Launcher",
-    overrides: dict[str, str],
+    overrides: tuple[dict[str, str], dict[int, dict[str, str]]],
     security: "ClusterSecurity | None",
 ) -> None:
     """Start what was planned, and wait until it is healthy. What was started is stopped again if it is not."""
@@ -251,7 +290,8 @@ def _bring_up(
                 security.prepare(plan, SystemClock())
             for broker in plan.brokers:
                 own = {} if security is None else security.broker_settings(broker)
-                properties = broker_properties(broker, len(plan.brokers), plan.zookeeper, own | overrides)
+                own |= overrides[0] | overrides[1].get(broker.id, {})
+                properties = broker_properties(broker, len(plan.brokers), plan.zookeeper, own)
                 write_properties(broker, properties)
             if server is None:
                 require_zookeeper(plan.zookeeper)

@@ -9,7 +9,7 @@ import pytest
 from cluster.configuration.properties import read_properties
 from ottla.commands.local.broker_files import broker_properties, write_properties
 from ottla.commands.local.cluster_directory import BrokerRecord, ClusterDirectory, ClusterState
-from ottla.commands.local.up import parse_overrides
+from ottla.commands.local.up import parse_overrides, split_overrides
 from ottla.commands.terminal.failure import CommandError
 from ottla.processes import is_running
 
@@ -119,3 +119,30 @@ def test_a_pid_counts_only_under_its_name() -> None:
     assert not is_running(os.getpid(), "ottla-broker-0")
     assert not is_running(None, own)
     assert not is_running(2**22 + 1, own)
+
+
+def test_overrides_of_single_brokers() -> None:
+    for_all, for_one = split_overrides(["a=b", "1:rack=x", "1:c=1:2", "listeners=PLAINTEXT://h:1"], [0, 1])
+    assert for_all == {"a": "b", "listeners": "PLAINTEXT://h:1"}
+    assert for_one == {1: {"rack": "x", "c": "1:2"}}
+    with pytest.raises(CommandError, match="no broker 2, only 0, 1"):
+        split_overrides(["2:rack=x"], [0, 1])
+    with pytest.raises(CommandError, match="KEY=VALUE"):
+        split_overrides(["1:rack"], [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("host", "listens", "advertised"),
+    [
+        ("127.0.0.1", "PLAINTEXT://127.0.0.1:9092", None),
+        ("localhost", "PLAINTEXT://localhost:9092", None),
+        ("10.0.0.7", "PLAINTEXT://0.0.0.0:9092", "PLAINTEXT://10.0.0.7:9092"),
+        ("box.example", "PLAINTEXT://0.0.0.0:9092", "PLAINTEXT://box.example:9092"),
+        ("fd00::7", "PLAINTEXT://[::]:9092", "PLAINTEXT://[fd00::7]:9092"),
+    ],
+)
+def test_where_brokers_listen_for_other_machines(host: str, listens: str, advertised: str | None) -> None:
+    broker = BrokerRecord(0, None, None, host, 9092, "/d")
+    properties = broker_properties(broker, 1, "127.0.0.1:2181", {})
+    assert properties["listeners"] == listens
+    assert properties.get("advertised.listeners") == advertised
