@@ -8,12 +8,13 @@ import trio
 from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from bench.group_members import ANSWER_S, Address, GroupClient, GroupMember, coordinator_of
+from bench.group_members import ANSWER_S, GroupClient, GroupMember, coordinator_of
 from bench.loads import Figures, topic_of
 from bench.processes import cpu_s
 from bench.systems import System
 from cluster.coordinator.java_hash import partition_for
-from ottla.connection import ConnectError
+from ottla.addresses import Address
+from ottla.client.errors import BrokerUnreachable
 
 OFFSETS_TOPIC = "__consumer_offsets"
 OFFSETS_PARTITIONS = 50
@@ -181,7 +182,7 @@ async def _serves(address: Address, group: str, topic: str) -> bool:
     try:
         async with GroupClient(address) as client:
             found = await client.position(group, topic, _TAKEOVER_PARTITIONS - 1)
-    except ConnectError:
+    except BrokerUnreachable:
         return False
     if found is not None and found != 7:
         raise RuntimeError(f"the offset of {group} is {found} after the takeover")

@@ -8,8 +8,11 @@ from typing import Any, Self
 import trio
 
 from bench.systems import System
-from ottla.addresses import parse_addresses
-from ottla.connection import ConnectError, Connection, connect
+from ottla.addresses import Address, parse_addresses
+from ottla.client.broker_link import BrokerLink
+from ottla.client.errors import BrokerUnreachable
+from ottla.client.settings import ConnectionSettings
+from ottla.client.single_link import SingleLink
 from wire.errors import Error
 from wire.messages.find_coordinator import FindCoordinatorRequest
 from wire.messages.heartbeat import HeartbeatRequest
@@ -38,34 +41,32 @@ _PASSING = frozenset(
 )
 _SUBSCRIPTION = b"\0\0\0\0\0\1\0\5bench\xff\xff\xff\xff"
 
-Address = tuple[str, int]
-
 
 class GroupClient:
     """A connection to one broker. An async context manager."""
 
     def __init__(self, address: Address) -> None:
-        self._address = address
-        self._connection: Connection | None = None
+        settings = ConnectionSettings(client_id="bench", connection_setup_timeout=ANSWER_S)
+        self._block = SingleLink(address, settings)
+        self._link: BrokerLink | None = None
 
     async def __aenter__(self) -> Self:
-        self._connection = await connect(*self._address, "bench", ANSWER_S)
+        self._link = await self._block.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._connection is not None:
-            await self._connection.close()
+    ) -> bool:
+        return await self._block.__aexit__(kind, error, trace)
 
     async def ask(self, request: Request) -> Any:
         """Send a request, and give its answer.
 
         Raises:
-            ConnectError: the broker went away.
+            BrokerUnreachable: the broker went away.
         """
-        assert self._connection is not None
-        return await self._connection.request(request, ANSWER_S)
+        assert self._link is not None
+        return await self._link.request(request, timeout_s=ANSWER_S)
 
     async def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Commit as a client that assigns partitions itself.
@@ -167,8 +168,8 @@ async def coordinator_of(system: System, group: str, *, without: int | None = No
                 try:
                     async with GroupClient(address) as client:
                         (found,) = (await client.ask(request)).coordinators
-                except ConnectError:
+                except BrokerUnreachable:
                     continue
                 if found.error_code == Error.NONE and found.node_id != without:
-                    return found.node_id, (found.host, found.port)
+                    return found.node_id, Address(found.host, found.port)
             await trio.sleep(_AGAIN_S)

@@ -9,7 +9,7 @@ import trio
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka import Producer as Client
 
-from bench.group_members import ANSWER_S, Address, GroupClient
+from bench.group_members import ANSWER_S, GroupClient
 from bench.loads import Figures, payloads, topic_of
 from bench.processes import cpu_s
 from bench.rdkafka import Batch, Producer
@@ -17,8 +17,8 @@ from bench.systems import System
 from cluster.coordinator.java_hash import partition_for
 from cluster.coordinator.transactions.state_records import state_key, state_value
 from cluster.statemachines.transaction import TransactionRecord
-from ottla.addresses import parse_addresses
-from ottla.connection import ConnectError
+from ottla.addresses import Address, parse_addresses
+from ottla.client.errors import BrokerUnreachable
 from timing.clock import SystemClock
 from wire.errors import Error
 from wire.messages.describe_transactions import DescribeTransactionsRequest
@@ -199,7 +199,7 @@ async def _served(address: Address, names: set[str]) -> set[str]:
     try:
         async with GroupClient(address) as client:
             answer = await client.ask(DescribeTransactionsRequest(transactional_ids=sorted(names)))
-    except ConnectError:
+    except BrokerUnreachable:
         return set()
     return {each.transactional_id for each in answer.transaction_states if each.error_code == Error.NONE}
 

@@ -3,7 +3,7 @@
     repository                       distribution
     wire/varints.py                  ottla/wire/varints.py
     cluster/broker/broker.py         ottla/cluster/broker/broker.py
-    ottla/connection.py              ottla/connection.py
+    ottla/addresses.py               ottla/addresses.py
 
 Only import statements are rewritten, in place, so that every line keeps its number:
 

@@ -7,7 +7,7 @@ There, records that all of them still have must be equal; those that only some h
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from ottla.admin.replicas import ReplicaRead
+from ottla.client.admin.replicas import ReplicaRead
 from wire.records.batch import BatchHeader, iter_headers
 from wire.records.errors import CorruptRecordError, UnsupportedCompressionError
 from wire.records.record import iter_records

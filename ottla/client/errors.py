@@ -212,6 +212,11 @@ _AUTHORIZATION = frozenset(
 )
 
 
+def refusal(error: Error, text: str | None = None) -> ClientError:
+    """Return the exception for an error that stands for the whole answer; its text begins with the error's name."""
+    return _kind(error)(f"{error.name}: {text or error.text}", error=error)
+
+
 def error_for(
     code: int,
     what: str,
@@ -230,6 +235,13 @@ def error_for(
         partition: The partition concerned.
     """
     error = Error.from_code(code)
+    return _kind(error)(
+        f"{what}: {message or error.text} ({error.name})", topic=topic, partition=partition, error=error
+    )
+
+
+def _kind(error: Error) -> type[ClientError]:
+    """Return the class for the reaction that a caller can have."""
     kind: type[ClientError] = ClientError
     if error in _AUTHORIZATION:
         kind = NotAuthorized
@@ -243,6 +255,4 @@ def error_for(
         kind = ProducerFenced
     elif error is Error.INCONSISTENT_GROUP_PROTOCOL:
         kind = GroupMismatch
-    return kind(
-        f"{what}: {message or error.text} ({error.name})", topic=topic, partition=partition, error=error
-    )
+    return kind

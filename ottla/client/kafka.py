@@ -5,7 +5,7 @@ import re
 import ssl
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from ottla.addresses import parse_addresses
 from ottla.client import runtime
@@ -26,8 +26,12 @@ from ottla.client.reader_options import ReaderOptions, make_reader
 from ottla.client.settings import ConnectionSettings
 from ottla.client.task_scope import TaskScope
 from ottla.client.transactional_producer import TransactionalProducer
+from ottla.client.waits import Waits
 from security.sasl_client import SaslCredentials
 from timing.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from ottla.client.admin import Admin
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -47,15 +51,18 @@ class Kafka:
         clock: Clock | None = None,
         source: random.Random | None = None,
         dialer: Dialer | None = None,
+        waits: Waits | None = None,
     ) -> None:
         self._bootstrap = parse_addresses(bootstrap_servers)
         self._settings = settings
         self._clock: Clock = clock or SystemClock()
         self._source = source or random.Random()
         self._dialer = dialer
+        self._waits = waits or Waits()
         self._scope = TaskScope()
         self._nursery: runtime.Nursery | None = None
         self._context: ClientContext | None = None
+        self._admin: Admin | None = None
 
     async def __aenter__(self) -> Self:
         self._nursery = nursery = await self._scope.open()
@@ -74,8 +81,10 @@ class Kafka:
             Metrics(),
             Backoff(settings.retry_backoff, settings.retry_backoff_max, self._source),
         )
+        addresses = ", ".join(map(str, self._bootstrap))
         try:
-            await refresh.refresh()
+            with self._waits.on(f"a broker to answer at {addresses}"):
+                await refresh.refresh()
         except BaseException as error:
             links.close()
             if not await self._scope.close(nursery, type(error), error, error.__traceback__):
@@ -87,7 +96,7 @@ class Kafka:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         context = self.context
-        self._context = None
+        self._context = self._admin = None
         context.links.close()
         assert self._nursery is not None
         return await self._scope.close(self._nursery, kind, error, trace)
@@ -107,6 +116,16 @@ class Kafka:
     def cluster_id(self) -> str | None:
         """The cluster's id."""
         return self.context.metadata.cluster_id
+
+    @property
+    def admin(self) -> "Admin":
+        """The cluster's administration, over connections of this client; see `ottla.client.admin`."""
+        if self._admin is None:
+            from ottla.client.admin import Admin
+            from ottla.client.admin.router import Router
+
+            self._admin = Admin(Router(self.context, self._settings.api_timeout, self._waits))
+        return self._admin
 
     def metrics(self) -> Mapping[str, float]:
         """Return what was counted so far, under the names of Kafka's Java clients where they have one."""

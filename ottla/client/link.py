@@ -17,6 +17,7 @@ from typing import Any, Final
 from ottla.addresses import Address
 from ottla.client import runtime
 from ottla.client.errors import AuthenticationError, BrokerUnreachable
+from security.tls_session import failure_text
 
 FRAME_SIZE_MAX: Final = 256 * 1024 * 1024
 _BUFFER_SIZE: Final = 64 * 1024
@@ -212,7 +213,7 @@ class Link:
                 self._tls.feed(memoryview(self._ciphertext)[:received] if received else b"")
         except ssl.SSLError as error:
             raise AuthenticationError(
-                f"the TLS handshake with {self.address} failed: {error.reason or error}"
+                f"the TLS handshake with {self.address} failed: {failure_text(error)}"
             ) from None
         except OSError as error:
             raise self._broken(error) from None

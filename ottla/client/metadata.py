@@ -77,6 +77,16 @@ class ClusterMetadata:
             answer: What a broker said.
             all_topics: Whether every topic was asked for: those that are missing then are gone.
         """
+        self.update_brokers(answer)
+        if all_topics:
+            named = {topic.name for topic in answer.topics}
+            for gone in [name for name in self.topics if name not in named]:
+                self.forget(gone)
+        for topic in answer.topics:
+            self._update_topic(topic)
+
+    def update_brokers(self, answer: MetadataResponse) -> None:
+        """Take over which brokers live and which is the controller, and nothing of topics."""
         self.version += 1
         if answer.cluster_id is not None:
             self.cluster_id = answer.cluster_id
@@ -86,12 +96,6 @@ class ClusterMetadata:
                 broker.node_id: BrokerNode(broker.node_id, Address(broker.host, broker.port), broker.rack)
                 for broker in answer.brokers
             }
-        if all_topics:
-            named = {topic.name for topic in answer.topics}
-            for gone in [name for name in self.topics if name not in named]:
-                self.forget(gone)
-        for topic in answer.topics:
-            self._update_topic(topic)
 
     def _update_topic(self, topic: MetadataResponseTopic) -> None:
         name = topic.name or ""

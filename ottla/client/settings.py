@@ -14,6 +14,7 @@ class ConnectionSettings:
         client_id: What brokers see the client as, in logs and quotas.
         rack: Where this client stands, so that followers in the same rack serve its fetches (KIP-392).
         request_timeout: How long a broker may take to answer; the connection is closed then.
+        api_timeout: How long each call of `Kafka.admin` may take, its retries included.
         reconnect_backoff: The wait before a broker is dialled a second time; doubles to the maximum.
         reconnect_backoff_max: The longest such wait.
         retry_backoff: The wait before a failed request is sent again; doubles to the maximum.
@@ -31,6 +32,7 @@ class ConnectionSettings:
     client_id: str = "ottla"
     rack: str | None = None
     request_timeout: float = 30.0
+    api_timeout: float = 60.0
     reconnect_backoff: float = 0.05
     reconnect_backoff_max: float = 1.0
     retry_backoff: float = 0.1

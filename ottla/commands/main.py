@@ -103,6 +103,8 @@ _KAFKA_NAMES: Final = {
     "kafka-broker-api-versions": "broker-api-versions",
     "kafka-cluster": "cluster",
     "kafka-configs": "configs",
+    "kafka-console-consumer": "console-consumer",
+    "kafka-console-producer": "console-producer",
     "kafka-consumer-groups": "groups",
     "kafka-delegation-tokens": "delegation-tokens",
     "kafka-delete-records": "delete-records",

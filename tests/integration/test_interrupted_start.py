@@ -9,7 +9,7 @@ import pytest
 COMMAND = ("topics", "--bootstrap-server", "127.0.0.1:1", "--list")
 
 
-@pytest.mark.parametrize("module", ["ottla.start", "click.utils", "click", "wire", "trio", "ottla.admin"])
+@pytest.mark.parametrize("module", ["ottla.start", "click.utils", "click", "wire", "trio", "ottla.client"])
 def test_an_interrupt_while_a_module_is_imported(module: str) -> None:
     # Python writes a line for each module when it has been imported: the signal comes in the middle of the next ones.
     command = [sys.executable, "-X", "importtime", "-m", "ottla", *COMMAND]

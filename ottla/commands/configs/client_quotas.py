@@ -16,7 +16,7 @@ import click
 from ottla.commands.terminal.failure import CommandError
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin
+    from ottla.client.admin import Admin
 
 USERS: Final = "users"
 CLIENTS: Final = "clients"

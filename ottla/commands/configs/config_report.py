@@ -6,8 +6,8 @@ from typing import Final
 
 import click
 
-from ottla.admin import ConfigResource, ConfigSource, ConfigValue, ResourceKind
-from ottla.admin.configs import resource_text
+from ottla.client.admin import ConfigResource, ConfigSource, ConfigValue, ResourceKind
+from ottla.client.admin.configs import resource_text
 from ottla.commands.terminal.console import new_table, open_console
 
 _SOURCES: Final = {

@@ -33,7 +33,7 @@ from ottla.commands.terminal.kafka_style import prints_as_kafka
 from ottla.commands.terminal.zookeeper import zookeeper_config_option
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin, ConfigResource, ConfigValue
+    from ottla.client.admin import Admin, ConfigResource, ConfigValue
     from security.zookeeper_access import ZooKeeperAccess
 
 _TYPES: Final = ("topics", "brokers", "broker-loggers", USERS, CLIENTS, ADDRESSES)
@@ -277,7 +277,7 @@ def _split(text: str) -> list[str]:
 
 
 def _resource(entity_type: str, name: str | None) -> "ConfigResource":
-    from ottla.admin import ConfigResource, ResourceKind
+    from ottla.client.admin import ConfigResource, ResourceKind
 
     kinds = {
         "topics": ResourceKind.TOPIC,
@@ -292,7 +292,7 @@ async def _alter(
 ) -> None:
     import json
 
-    from ottla.admin import ConfigChange, ConfigOperation
+    from ottla.client.admin import ConfigChange, ConfigOperation
 
     changes = []
     added = _added(options)
@@ -317,7 +317,7 @@ async def _alter(
 
         click.echo(completed_line(resource))
         return
-    from ottla.admin.configs import resource_text
+    from ottla.client.admin.configs import resource_text
 
     title = resource_text(resource)
     done_text = "could be changed" if options["dry_run"] else "changed"
@@ -335,7 +335,7 @@ async def _require_set(admin: "Admin", resource: "ConfigResource", names: Sequen
 
 def _is_own(resource: "ConfigResource", value: "ConfigValue") -> bool:
     """Whether a value was set for the very resource that is described."""
-    from ottla.admin import ConfigSource, ResourceKind
+    from ottla.client.admin import ConfigSource, ResourceKind
 
     if resource.kind is ResourceKind.TOPIC:
         return value.source is ConfigSource.DYNAMIC_TOPIC_CONFIG

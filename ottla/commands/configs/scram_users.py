@@ -16,7 +16,7 @@ import click
 from ottla.commands.terminal.failure import CommandError
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin
+    from ottla.client.admin import Admin
     from security.scram import ScramMechanism
     from security.zookeeper_access import ZooKeeperAccess
 

@@ -5,31 +5,42 @@ advertises, which it was not. Nearly every problem is a difference between the t
 and what to change.
 """
 
-import ipaddress
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import trio
 
-from ottla.admin import Broker
-from ottla.connection import AuthenticationFailedError, ConnectError, Connection, connect
-from wire.errors import Error, RemoteProtocolError
+from ottla.addresses import Address
+from ottla.client.admin import Broker
+from ottla.client.broker_link import BrokerLink
+from ottla.client.errors import AuthenticationError, BrokerUnreachable, UnsupportedByBroker
+from ottla.client.waits import Waits
+from ottla.commands.diagnosis.connection_advice import (
+    PORT_ADVICE,
+    address_advice,
+    authentication_advice,
+    is_loopback,
+)
+from ottla.commands.inspection.lost_brokers import held_text, lost_advice, lost_brokers
+from wire.errors import Error
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from wire.messages.metadata import MetadataRequest, MetadataResponse
 from wire.schema import Request
+from wire.types import BrokerId, TopicPartition
 
 CONNECT_TIMEOUT_S: Final = 3.0
 REQUEST_TIMEOUT_S: Final = 5.0
-_CLIENT_ID: Final = "ottla-doctor"
 _BROKER: Final = 4
+_NOT_KAFKA: Final = ("is no Kafka broker", "sent a malformed answer")
 _HTTP_LENGTH: Final = str(int.from_bytes(b"HTTP", "big"))
 _ANYWHERE: Final = ("0.0.0.0", "::")
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
-Connect = Callable[[str, int, str, float], Awaitable[Connection]]
+Connect = Callable[[Address], AbstractAsyncContextManager[BrokerLink]]
 Ask = Callable[[str, int], Awaitable[str | None]]
 
 
@@ -108,32 +119,35 @@ class Doctor:
     """Looks at a cluster from where it runs.
 
     Args:
+        connector: Connects to one address, and negotiates.
         resolve: Looks names up.
-        connector: Connects, and speaks the first words of Kafka.
         ask_other: Finds out what else answers at a port.
         protocol: The security protocol that the client is set to.
+        waits: Takes what is being waited for.
     """
 
     def __init__(
         self,
+        connector: Connect,
         resolve: Resolve = resolve_host,
-        connector: Connect = connect,
         ask_other: Ask = other_protocol,
         protocol: str = "PLAINTEXT",
+        waits: Waits | None = None,
     ) -> None:
+        self._waits = waits or Waits()
         self._protocol = protocol
         self._resolve = resolve
         self._connect = connector
         self._ask_other = ask_other
 
-    async def examine(self, bootstrap: Sequence[tuple[str, int]]) -> Diagnosis:
+    async def examine(self, bootstrap: Sequence[Address]) -> Diagnosis:
         """Look at the bootstrap addresses, then at every broker that they tell of."""
         diagnosis = Diagnosis()
         answered: list[tuple[str, MetadataResponse]] = []
         for host, port in bootstrap:
-            answer = await self._at(
-                diagnosis, f"bootstrap {host}:{port}", host, port, MetadataRequest(topics=[])
-            )
+            # The first one is asked for all topics: who holds their replicas is looked at, too.
+            request = MetadataRequest(topics=[] if answered else None)
+            answer = await self._at(diagnosis, f"bootstrap {host}:{port}", host, port, request)
             if answer is not None:
                 answered.append((f"{host}:{port}", answer))
         if not answered:
@@ -146,6 +160,7 @@ class Doctor:
         }
         diagnosis.brokers = [brokers[broker_id] for broker_id in sorted(brokers)]
         _look_at_addresses(diagnosis, diagnosis.brokers, bootstrap)
+        _look_at_replicas(diagnosis, brokers, answered[0][1])
         for broker in diagnosis.brokers:
             await self._visit(diagnosis, broker)
         return diagnosis
@@ -188,32 +203,48 @@ class Doctor:
         advertised_by: Broker | None = None,
     ) -> Any:
         """Resolve, connect and ask; note how far it went, and return the answer or None."""
+        with self._waits.on(f"{subject} to answer"):
+            return await self._try(diagnosis, subject, host, port, request, advertised_by)
+
+    async def _try(
+        self,
+        diagnosis: Diagnosis,
+        subject: str,
+        host: str,
+        port: int,
+        request: Request,
+        advertised_by: Broker | None,
+    ) -> Any:
         try:
             addresses = await self._resolve(host, port)
         except OSError as error:
             text = f"the name {host!r} does not resolve ({error.strerror or error})"
-            diagnosis.wrong(subject, text, _advice(host, advertised_by, resolved=False))
+            diagnosis.wrong(subject, text, address_advice(host, advertised_by, resolved=False))
             return None
-        connection = None
+        connected = False
         try:
-            connection = await self._connect(host, port, _CLIENT_ID, CONNECT_TIMEOUT_S)
-            answer = await connection.request(request, REQUEST_TIMEOUT_S)
-        except RemoteProtocolError as error:
-            what = "an HTTP server" if _HTTP_LENGTH in str(error) else "something"
-            diagnosis.wrong(subject, f"{what} answers there, which is no Kafka broker: {error}", _PORT_ADVICE)
-        except AuthenticationFailedError as error:
-            diagnosis.wrong(subject, str(error), _authentication_advice(str(error)))
-        except ConnectError as error:
-            await self._explain(
-                diagnosis, subject, host, port, addresses, str(error), connection, advertised_by
-            )
+            async with self._connect(Address(host, port)) as link:
+                connected = True
+                answer = await link.request(request, timeout_s=REQUEST_TIMEOUT_S)
+        except AuthenticationError as error:
+            diagnosis.wrong(subject, str(error), authentication_advice(str(error)))
+        except UnsupportedByBroker as error:
+            diagnosis.wrong(subject, str(error), "the broker is older than Kafka 0.11, or no broker at all")
+        except BrokerUnreachable as error:
+            text = str(error)
+            if any(each in text for each in _NOT_KAFKA):
+                what = "an HTTP server" if _HTTP_LENGTH in text else "something"
+                diagnosis.wrong(
+                    subject, f"{what} answers there, which is no Kafka broker: {text}", PORT_ADVICE
+                )
+            else:
+                await self._explain(
+                    diagnosis, subject, host, port, addresses, text, advertised_by, connected=connected
+                )
         else:
             where = "" if addresses == [host] else f" ({', '.join(addresses)})"
             diagnosis.well(subject, f"reachable{where}")
             return answer
-        finally:
-            if connection is not None:
-                await connection.close()
         return None
 
     async def _explain(
@@ -224,10 +255,11 @@ class Doctor:
         port: int,
         addresses: Sequence[str],
         text: str,
-        connection: Connection | None,
         advertised_by: Broker | None,
+        *,
+        connected: bool,
     ) -> None:
-        if connection is not None:
+        if connected:
             diagnosis.wrong(
                 subject,
                 f"it answers the first request and then closes: {text}",
@@ -253,75 +285,15 @@ class Doctor:
                 )
                 return
             if other == "ZooKeeper":
-                diagnosis.wrong(subject, "a ZooKeeper answers there", _PORT_ADVICE)
+                diagnosis.wrong(subject, "a ZooKeeper answers there", PORT_ADVICE)
                 return
         where = "" if list(addresses) == [host] else f" ({host} is {', '.join(addresses)})"
-        diagnosis.wrong(subject, text + where, _advice(host, advertised_by, addresses))
+        diagnosis.wrong(subject, text + where, address_advice(host, advertised_by, addresses))
 
 
-_AUTHENTICATION_ADVICE: Final = (
-    ("has expired", "renew the certificate: the listener's ssl.keystore, or the client's"),
-    ("not valid yet", "compare the clocks of this host and of the broker's"),
-    (
-        "host name",
-        "connect by a name that the certificate is made out for, or issue it with this one among its alternative names",
-    ),
-    (
-        "for this address",
-        "connect by a name that the certificate is made out for, or issue it with this address among its "
-        "alternative names",
-    ),
-    ("trusted", "put the certificate of the broker's authority into ssl.truststore.location"),
-    (
-        "no TLS was spoken",
-        "the port is not a TLS listener's: set security.protocol=PLAINTEXT or SASL_PLAINTEXT",
-    ),
-    ("we showed none", "the listener demands a client certificate: set ssl.keystore.location"),
-    ("does not enable the SASL mechanism", "set sasl.mechanism to one of those, or enable it on the broker"),
-    ("is this a SASL listener", "the listener is not a SASL one: set security.protocol=PLAINTEXT or SSL"),
-    ("common", "compare ssl.enabled.protocols and ssl.cipher.suites of client and broker"),
-)
-_PASSWORD_ADVICE: Final = "check user and password in sasl.jaas.config, and that the user exists"
-
-
-def _authentication_advice(text: str) -> str:
-    """Say what to change where TLS or SASL failed."""
-    return next((advice for found, advice in _AUTHENTICATION_ADVICE if found in text), _PASSWORD_ADVICE)
-
-
-_PORT_ADVICE: Final = "use the port of a broker's listener"
-
-
-def _advice(
-    host: str, advertised_by: Broker | None, addresses: Iterable[str] = (), *, resolved: bool = True
-) -> str:
-    """Say what to change where an address does not work."""
-    if advertised_by is None and not resolved:
-        return "is the name right? It has to be known on this host: to its name servers, or in /etc/hosts"
-    if advertised_by is None:
-        return "is the broker running, and are its host and port right? Is a firewall between?"
-    setting = f"advertised.listeners of broker {advertised_by.broker_id}"
-    if any(_is_loopback(address) for address in (host, *addresses)):
-        return (
-            f"the broker advertises {host}, which on each host is that host itself: set {setting} to "
-            "a name that clients reach it by"
-        )
-    if any(_is_private(address) for address in addresses):
-        return (
-            f"{host} is a private address, perhaps inside a container network: set {setting} to an address that is "
-            "reachable from here, or add a second listener for clients outside"
-        )
-    return (
-        f"clients try to connect there and fail: set {setting} to a name and port that are reachable from here, "
-        "or add a second listener for clients out here"
-    )
-
-
-def _look_at_addresses(
-    diagnosis: Diagnosis, brokers: Sequence[Broker], bootstrap: Sequence[tuple[str, int]]
-) -> None:
+def _look_at_addresses(diagnosis: Diagnosis, brokers: Sequence[Broker], bootstrap: Sequence[Address]) -> None:
     seen: dict[tuple[str, int], Broker] = {}
-    from_afar = not any(_is_loopback(host) for host, _ in bootstrap)
+    from_afar = not any(is_loopback(host) for host, _ in bootstrap)
     for broker in brokers:
         subject = f"broker {broker.broker_id} advertises {broker.host}:{broker.port}"
         other = seen.setdefault((broker.host, broker.port), broker)
@@ -337,12 +309,23 @@ def _look_at_addresses(
                 "that is no address to connect to",
                 f"set advertised.listeners of broker {broker.broker_id} to the name that clients reach it by",
             )
-        elif from_afar and _is_loopback(broker.host):
+        elif from_afar and is_loopback(broker.host):
             diagnosis.wrong(
                 subject,
                 "a client elsewhere is sent to itself",
                 f"set advertised.listeners of broker {broker.broker_id} to the name that clients reach it by",
             )
+
+
+def _look_at_replicas(diagnosis: Diagnosis, brokers: Collection[BrokerId], answer: MetadataResponse) -> None:
+    """Name the brokers that hold replicas and do not live."""
+    replicas = [
+        (TopicPartition(topic.name or "", partition.partition_index), partition.replica_nodes)
+        for topic in answer.topics
+        for partition in topic.partitions
+    ]
+    for broker_id, partitions in lost_brokers(brokers, replicas).items():
+        diagnosis.wrong(f"broker {broker_id}", held_text(partitions), lost_advice(broker_id))
 
 
 def _compare(diagnosis: Diagnosis, answered: Sequence[tuple[str, MetadataResponse]]) -> None:
@@ -374,19 +357,3 @@ def _compare(diagnosis: Diagnosis, answered: Sequence[tuple[str, MetadataRespons
             "cluster",
             f"{answer.cluster_id}: {len(answer.brokers)} brokers, controller {answer.controller_id}",
         )
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _is_private(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_private
-    except ValueError:
-        return False

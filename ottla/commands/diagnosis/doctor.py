@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import click
 
-from ottla.commands.terminal.connecting import client_settings, config_option, security_of
+from ottla.commands.terminal.connecting import client_settings, config_option, security_of, settings_of
 from ottla.commands.terminal.failure import failing_on
 
 
@@ -23,14 +22,26 @@ def command(bootstrap_server: str, command_config: Path | None, as_json: bool) -
     import trio
 
     from ottla.addresses import parse_addresses
-    from ottla.commands.diagnosis.connection_checks import Doctor
-    from ottla.connection import connect
+    from ottla.client.single_link import SingleLink
+    from ottla.client.waits import Waits
+    from ottla.commands.diagnosis.connection_checks import CONNECT_TIMEOUT_S, Diagnosis, Doctor
+    from ottla.commands.terminal.waiting import ShownWaits
 
     with failing_on(OSError, ValueError):
         addresses = parse_addresses(bootstrap_server)
-        security = security_of(client_settings(command_config))
-    doctor = Doctor(connector=partial(connect, security=security), protocol=security.protocol)
-    diagnosis = trio.run(doctor.examine, addresses)
+        settings = client_settings(command_config)
+        protocol = security_of(settings).protocol
+        connection_settings = settings_of(settings, "ottla-doctor", CONNECT_TIMEOUT_S)
+    waits = Waits()
+    doctor = Doctor(lambda address: SingleLink(address, connection_settings), protocol=protocol, waits=waits)
+
+    async def examine() -> "Diagnosis":
+        found: list[Diagnosis] = []
+        async with ShownWaits(waits):
+            found.append(await doctor.examine(addresses))
+        return found[0]
+
+    diagnosis = trio.run(examine)
     if as_json:
         findings = [
             {"subject": each.subject, "well": each.is_well, "text": each.text, "advice": each.advice or None}

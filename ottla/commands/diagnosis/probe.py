@@ -1,5 +1,6 @@
 """``ottla probe``: whether records get through, and how fast: produce, replicate, consume, commit, in a loop."""
 
+import itertools
 import json
 import math
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from timing.clock import SystemClock
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ottla.admin import Admin
+    from ottla.client.admin import Admin
     from ottla.commands.diagnosis.probe_client import ProbeClient
     from ottla.commands.diagnosis.probe_loop import Latencies, ProbeResult
     from wire.types import Offset
@@ -27,6 +28,7 @@ _LOOK_AGAIN_S: Final = 0.05
 _LEADERS_TIMEOUT_S: Final = 30.0
 """How long leaders may take to be known before a probe begins."""
 _FACTOR: Final = 3
+REQUEST_TIMEOUT_S: Final = 30.0
 
 
 @click.command("probe")
@@ -65,7 +67,7 @@ def command(
     """Send records through the cluster and time each step; fails where one is lost or none gets through."""
 
     async def body(admin: "Admin") -> "ProbeResult":
-        return await _probe(admin, bootstrap_server, options, quiet=as_json)
+        return await _probe(admin, options, quiet=as_json)
 
     result = with_admin("probe", bootstrap_server, timeout_s, command_config, body)
     if as_json:
@@ -76,15 +78,10 @@ def command(
         raise click.exceptions.Exit(1)
 
 
-async def _probe(
-    admin: "Admin", bootstrap_server: str, options: dict[str, Any], *, quiet: bool
-) -> "ProbeResult":
+async def _probe(admin: "Admin", options: dict[str, Any], *, quiet: bool) -> "ProbeResult":
     import trio
 
-    from ottla.addresses import parse_addresses
-    from ottla.admin import NewTopic
-    from ottla.admin.client import REQUEST_TIMEOUT_S
-    from ottla.admin.router import Router
+    from ottla.client.admin import NewTopic
     from ottla.commands.diagnosis.probe_client import ProbeClient
     from ottla.commands.diagnosis.probe_loop import Probe
 
@@ -95,11 +92,11 @@ async def _probe(
         await admin.create_topics([NewTopic(topic, brokers, min(_FACTOR, brokers))])
     positions = await _wait_ends(admin, topic)
 
+    numbers = itertools.count()
+
     def make_client() -> "ProbeClient":
-        addresses = parse_addresses(bootstrap_server)
-        client = ProbeClient(Router(addresses, "ottla-probe", REQUEST_TIMEOUT_S, admin.connector))
-        client.topic = topic
-        return client
+        # Connections of its own: what stands still for one must not hold up the others.
+        return ProbeClient(admin.router.apart(f"probe {next(numbers)}", REQUEST_TIMEOUT_S), topic)
 
     probe = Probe(
         make_client,
@@ -129,35 +126,35 @@ async def _wait_ends(admin: "Admin", topic: str) -> "dict[int, Offset]":
     """Return where each partition ends: a topic that was just made, or whose leader just died, takes a moment.
 
     Raises:
-        ApiError: what kept it from being known in time.
+        ClientError: what kept it from being known in time.
     """
     import trio
 
-    from ottla.admin import ApiError
+    from ottla.client.errors import ClientError, refusal
     from wire.errors import Error
     from wire.types import TopicPartition
 
-    problem: ApiError | None = None
+    problem: ClientError | None = None
     with trio.move_on_after(_LEADERS_TIMEOUT_S):
-        while problem is None or problem.error.retriable:
+        while problem is None or problem.retriable:
             try:
                 (described,) = await admin.describe_topics([topic])
                 wanted = {TopicPartition(topic, each.partition): -1 for each in described.partitions}
                 ends = await admin.list_offsets(wanted)
-            except ApiError as error:
+            except ClientError as error:
                 problem = error
             else:
                 positions = {
                     partition.partition: found.offset
                     for partition, found in ends.items()
-                    if not isinstance(found, ApiError)
+                    if not isinstance(found, ClientError)
                 }
                 if len(positions) == len(ends) > 0:
                     return positions
-                problem = next((each for each in ends.values() if isinstance(each, ApiError)), None)
+                problem = next((each for each in ends.values() if isinstance(each, ClientError)), None)
             await trio.sleep(_LOOK_AGAIN_S)
     if problem is None:
-        raise ApiError(Error.REQUEST_TIMED_OUT, f"topic {topic!r} has no partitions yet")
+        raise refusal(Error.REQUEST_TIMED_OUT, f"topic {topic!r} has no partitions yet")
     raise problem
 
 

@@ -6,9 +6,9 @@ It does not retry: what fails is what the probe is there to see.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ottla.admin import ConnectError
-from ottla.admin.router import Router
-from wire.errors import ApiError, Error
+from ottla.client.admin.router import Router
+from ottla.client.errors import BrokerUnreachable, refusal
+from wire.errors import Error
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from wire.messages.find_coordinator import FindCoordinatorRequest
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -34,31 +34,29 @@ class Found(NamedTuple):
 
 
 class ProbeClient:
-    """A client of one topic. Its calls raise `ApiError` or `ConnectError`, and learn the leaders anew after that.
+    """A client of one topic. Its calls raise `ClientError`, and learn the leaders anew after that.
 
     Args:
         router: Connections to the brokers.
-
-    Attributes:
         topic: The topic's name.
     """
 
-    def __init__(self, router: Router) -> None:
-        self.topic = ""
+    def __init__(self, router: Router, topic: str) -> None:
+        self.topic = topic
         self._router = router
         self._topic_id: TopicId = NO_TOPIC_ID
         self._leaders: Mapping[int, BrokerId] = {}
         self._coordinator = BrokerId(-1)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close the connections."""
-        await self._router.close()
+        self._router.close()
 
     async def leader(self, partition: int) -> BrokerId:
         """Return the last known leader of a partition.
 
         Raises:
-            ApiError: it has none.
+            ClientError: it has none.
         """
         if partition not in self._leaders:
             request = MetadataRequest(
@@ -70,7 +68,7 @@ class ProbeClient:
                 each.partition_index: each.leader_id for each in topic.partitions if each.leader_id >= 0
             }
         if partition not in self._leaders:
-            raise ApiError(Error.LEADER_NOT_AVAILABLE)
+            raise refusal(Error.LEADER_NOT_AVAILABLE)
         return self._leaders[partition]
 
     async def produce(self, partition: int, value: bytes, now: WallMs, timeout_ms: int) -> Offset:
@@ -148,7 +146,7 @@ class ProbeClient:
         )
         try:
             answer = await self._router.ask_broker(self._coordinator, request)
-        except ConnectError:
+        except BrokerUnreachable:
             self._coordinator = BrokerId(-1)
             raise
         for topic in answer.topics:
@@ -158,7 +156,7 @@ class ProbeClient:
     async def _at_leader(self, partition: int, request: Any) -> Any:
         try:
             return await self._router.ask_broker(await self.leader(partition), request)
-        except ConnectError:
+        except BrokerUnreachable:
             self._leaders = {}
             raise
 
@@ -166,4 +164,4 @@ class ProbeClient:
         if code:
             self._leaders = {}
             self._coordinator = BrokerId(-1)
-            raise ApiError(Error.from_code(code))
+            raise refusal(Error.from_code(code))

@@ -11,12 +11,10 @@ from typing import Final
 
 import trio
 
-from ottla.admin import ApiError, ConnectError
+from ottla.client.errors import ClientError
 from ottla.commands.diagnosis.probe_client import ProbeClient
-from wire.errors import RemoteProtocolError
 from wire.types import Offset, WallMs
 
-EXPECTED: Final = (ApiError, ConnectError, RemoteProtocolError)
 MAX_WAIT_MS: Final = 250
 COMMIT_INTERVAL_S: Final = 0.25
 RETRY_S: Final = 0.02
@@ -166,7 +164,7 @@ class Probe:
                 try:
                     with trio.CancelScope(shield=True):
                         await client.produce(partition, value, self._wall_ms(), 30_000)
-                except EXPECTED as error:
+                except ClientError as error:
                     self._failed("produce", error)
                 else:
                     now = trio.current_time()
@@ -179,8 +177,7 @@ class Probe:
                 due = max(due + self._interval_s, trio.current_time() - self._interval_s)
                 await trio.sleep_until(due)
         finally:
-            with trio.CancelScope(shield=True):
-                await client.close()
+            client.close()
 
     async def _consume(self, partition: int) -> None:
         client, result = self._make_client(), self.result
@@ -188,7 +185,7 @@ class Probe:
             while True:
                 try:
                     found = await client.consume(partition, self._positions[partition], MAX_WAIT_MS)
-                except EXPECTED as error:
+                except ClientError as error:
                     self._failed("consume", error)
                     await trio.sleep(RETRY_S)
                     continue
@@ -205,8 +202,7 @@ class Probe:
                     self._positions[partition] = Offset(record.offset + 1)
                 self._look_whether_caught_up()
         finally:
-            with trio.CancelScope(shield=True):
-                await client.close()
+            client.close()
 
     async def _commit(self) -> None:
         client, result = self._make_client(), self.result
@@ -216,19 +212,18 @@ class Probe:
                 began_at = trio.current_time()
                 try:
                     await client.commit(self._group, dict(self._positions))
-                except EXPECTED as error:
+                except ClientError as error:
                     self._failed("commit", error)
                 else:
                     result.commits += 1
                     result.commit.values.append(trio.current_time() - began_at)
         finally:
-            with trio.CancelScope(shield=True):
-                await client.close()
+            client.close()
 
     def _look_whether_caught_up(self) -> None:
         if not self._is_producing and not any(self._awaited.values()):
             self._caught_up.set()
 
-    def _failed(self, step: str, error: Exception) -> None:
-        reason = error.error.name if isinstance(error, ApiError) else type(error).__name__
+    def _failed(self, step: str, error: ClientError) -> None:
+        reason = type(error).__name__ if error.error is None else error.error.name
         self.result.failures[f"{step}: {reason}"] += 1

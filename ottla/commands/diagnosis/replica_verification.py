@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from ottla.admin.replicas import ReplicaRead
-from ottla.connection import ConnectError
+from ottla.client.admin.replicas import ReplicaRead
+from ottla.client.errors import BrokerUnreachable, ClientError
 from ottla.replica_comparison import compare_bytes, compare_records
-from wire.errors import ApiError, Error
+from wire.errors import Error
 from wire.types import BrokerId, Offset, TopicId, TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin
+    from ottla.client.admin import Admin
 
 _REST_S: Final = 0.2
 """Between rounds in which nothing could be compared."""
@@ -95,7 +95,7 @@ class Verification:
                     partition_bytes=partition_bytes,
                     max_wait_ms=max_wait_ms,
                 )
-            except (ConnectError, ApiError) as error:
+            except ClientError as error:
                 problems[broker_id] = str(error)
 
         await _each(read, wanted)
@@ -142,7 +142,7 @@ class Verification:
         """Go on where a replica starts that has let go of its front; one whose end is not that far is waited for."""
         try:
             start = await self._admin.replica_start(broker_id, partition)
-        except ConnectError as error:
+        except BrokerUnreachable as error:
             self.delayed[partition] = str(error)
             return
         if start is not None and start > self._offsets[partition]:

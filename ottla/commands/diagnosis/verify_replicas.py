@@ -1,22 +1,26 @@
 """``ottla verify-replicas``: kafka-replica-verification's flags, and a mode that ends."""
 
+import json
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from ottla.client.errors import ClientError
 from ottla.commands.terminal.connecting import common_options, with_admin
 from ottla.commands.terminal.failure import CommandError
 from ottla.commands.terminal.interruption import on_interrupt
-from wire.errors import ApiError
 from wire.types import Offset, TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin
-    from ottla.admin.descriptions import TopicDescription
+    from ottla.client.admin import Admin
+    from ottla.client.admin.descriptions import TopicDescription
     from ottla.commands.diagnosis.replica_verification import Verification
 
+Tell = Callable[[str], None]
 _LATEST: Final = -1
 _EARLIEST: Final = -2
 
@@ -49,7 +53,9 @@ _EARLIEST: Final = -2
     "--until-end", is_flag=True, help="Stop at what is in the logs now, and say whether it is equal."
 )
 @common_options
-def command(servers: str, timeout_s: float, command_config: Path | None, **options: Any) -> None:
+def command(
+    servers: str, timeout_s: float, command_config: Path | None, as_json: bool, **options: Any
+) -> None:
     """Compare the replicas of partitions with each other, up to the high watermark.
 
     Replicas must hold the same bytes; of compacted topics, which every broker cleans by itself, the same records.
@@ -65,17 +71,28 @@ def command(servers: str, timeout_s: float, command_config: Path | None, **optio
         topics = [topic for topic in await admin.describe_topics(None) if chosen.fullmatch(topic.name)]
         if not topics:
             raise CommandError(f"no topic fits {pattern}")
-        verification = await _prepare(admin, topics, options["time"], until_end=options["until_end"])
-        return await _verify(verification, timeout_s, options)
+        tell = partial(_tell, err=as_json)
+        verification = await _prepare(admin, topics, options["time"], tell, until_end=options["until_end"])
+        is_equal = await _verify(verification, timeout_s, tell, options)
+        if as_json:
+            outcome = {
+                "equal": is_equal,
+                "differences": verification.differences,
+                "cleaned": verification.cleaned,
+                "unverified": verification.unverified() if options["until_end"] else [],
+                "delayed": {str(partition): why for partition, why in verification.delayed.items()},
+            }
+            click.echo(json.dumps(outcome))
+        return is_equal
 
     if not with_admin("verify-replicas", servers, timeout_s, command_config, body):
         raise click.exceptions.Exit(1)
 
 
 async def _prepare(
-    admin: "Admin", topics: "list[TopicDescription]", time: int | None, *, until_end: bool
+    admin: "Admin", topics: "list[TopicDescription]", time: int | None, tell: Tell, *, until_end: bool
 ) -> "Verification":
-    from ottla.admin.descriptions import ConfigResource, ResourceKind
+    from ottla.client.admin.descriptions import ConfigResource, ResourceKind
     from ottla.commands.diagnosis.replica_verification import Verification
 
     replicas = {
@@ -104,7 +121,7 @@ async def _prepare(
             for partition in replicas
         },
         ends if until_end else None,
-        _tell,
+        tell,
     )
 
 
@@ -113,17 +130,19 @@ async def _offsets(
 ) -> dict[TopicPartition, Offset]:
     found = {}
     for partition, offset in (await admin.list_offsets(dict.fromkeys(partitions, time))).items():
-        if isinstance(offset, ApiError):
+        if isinstance(offset, ClientError):
             raise CommandError(f"{partition}: {offset}")
         found[partition] = offset.offset
     return found
 
 
-async def _verify(verification: "Verification", timeout_s: float, options: dict[str, Any]) -> bool:
+async def _verify(
+    verification: "Verification", timeout_s: float, tell: Tell, options: dict[str, Any]
+) -> bool:
     """Verify until everything is compared, or Ctrl-C; return whether all replicas are equal."""
     import trio
 
-    _tell("verification process is started")
+    tell("verification process is started")
     interval_s = options["report_interval_ms"] / 1000
     reported = progressed = trio.current_time()
     async with trio.open_nursery() as nursery:
@@ -139,21 +158,21 @@ async def _verify(verification: "Verification", timeout_s: float, options: dict[
                 break
             if now - reported >= interval_s:
                 reported = now
-                _tell(verification.report())
+                tell(verification.report())
         nursery.cancel_scope.cancel()
     if not options["until_end"]:
         return not verification.differences and not verification.delayed
-    _tell(verification.report())
+    tell(verification.report())
     unverified = verification.unverified()
     for line in unverified:
-        _tell(line)
+        tell(line)
     cleaned = f", {verification.cleaned} records are cleaned on some replicas" if verification.cleaned else ""
-    _tell(f"{verification.differences} differences{cleaned}")
+    tell(f"{verification.differences} differences{cleaned}")
     return not verification.differences and not unverified
 
 
-def _tell(line: str) -> None:
+def _tell(line: str, *, err: bool) -> None:
     from datetime import datetime
 
     now = datetime.now().astimezone()
-    click.echo(f"{now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03d}: {line}")
+    click.echo(f"{now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03d}: {line}", err=err)

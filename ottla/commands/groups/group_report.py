@@ -12,7 +12,7 @@ from ottla.commands.terminal.console import new_table, open_console
 from wire.types import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin, GroupDescription, GroupMember
+    from ottla.client.admin import Admin, GroupDescription, GroupMember
 
 _NONE: Final = "-"
 

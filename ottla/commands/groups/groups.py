@@ -23,7 +23,7 @@ from ottla.commands.terminal.kafka_style import prints_as_kafka
 from wire.types import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin, GroupDescription
+    from ottla.client.admin import Admin, GroupDescription
 
 _ACTIONS: Final = ("list", "describe", "delete", "delete_offsets", "reset_offsets")
 _EMPTY: Final = "Empty"
@@ -257,7 +257,7 @@ async def _delete_offsets(admin: "Admin", options: Mapping[str, Any]) -> bool:
 
 
 async def _reset_offsets(admin: "Admin", options: Mapping[str, Any]) -> bool:
-    from ottla.admin import CommittedPosition
+    from ottla.client.admin import CommittedPosition
     from wire.errors import Error
 
     reset = parse_reset(options)
@@ -372,7 +372,7 @@ async def _partitions(admin: "Admin", topics: Sequence[str]) -> list[TopicPartit
 
     Raises:
         CommandError: a list of partitions is written otherwise.
-        ApiError: there is no such topic.
+        ClientError: there is no such topic.
     """
     chosen: dict[TopicPartition, None] = {}
     for entry in topics:

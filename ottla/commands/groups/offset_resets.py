@@ -17,7 +17,7 @@ from ottla.commands.terminal.failure import CommandError
 from wire.types import Offset, TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin
+    from ottla.client.admin import Admin
 
 _EARLIEST: Final = -2
 _LATEST: Final = -1
@@ -208,7 +208,7 @@ def _within(partition: TopicPartition, wanted: int, start: Offset, end: Offset) 
 async def _look(
     admin: "Admin", partitions: Collection[TopicPartition], when: int
 ) -> dict[TopicPartition, Offset]:
-    from ottla.admin import FoundOffset
+    from ottla.client.admin import FoundOffset
 
     found = await admin.list_offsets(dict.fromkeys(partitions, when))
     offsets = {}

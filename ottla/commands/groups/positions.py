@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from wire.types import Offset, TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin, CommittedPosition, GroupDescription, GroupMember
+    from ottla.client.admin import Admin, CommittedPosition, GroupDescription, GroupMember
 
 
 class PositionRow(NamedTuple):
@@ -27,7 +27,7 @@ async def positions(
     admin: "Admin", group: "GroupDescription", committed: Mapping[TopicPartition, "CommittedPosition"]
 ) -> list[PositionRow]:
     """Return a group's partitions: those that it has committed in, and those that its members have."""
-    from ottla.admin import FoundOffset
+    from ottla.client.admin import FoundOffset
 
     owners = {partition: member for member in group.members for partition in member.assignment}
     partitions = sorted(set(committed) | set(owners))

@@ -12,7 +12,7 @@ from ottla.commands.terminal.kafka_style import prints_as_kafka
 from wire.apis import API_TABLE, ApiKey
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin, Broker
+    from ottla.client.admin import Admin, Broker
 
 Versions = Mapping[int, tuple[int, int]]
 
@@ -33,13 +33,13 @@ def command(bootstrap_server: str, timeout_s: float, command_config: Path | None
 
 
 async def _ask(admin: "Admin") -> list[tuple["Broker", Versions | Exception]]:
-    from ottla.admin import ConnectError
+    from ottla.client.errors import BrokerUnreachable
 
     found: list[tuple[Broker, Versions | Exception]] = []
     for broker_id, broker in sorted((await admin.refresh()).brokers.items()):
         try:
             found.append((broker, await admin.api_versions(broker_id)))
-        except ConnectError as error:
+        except BrokerUnreachable as error:
             found.append((broker, error))
     return found
 

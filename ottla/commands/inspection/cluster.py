@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ottla.commands.inspection.lost_brokers import held_text, lost_brokers
 from ottla.commands.terminal.connecting import cluster_options, with_admin
 from ottla.commands.terminal.failure import CommandError
 from ottla.commands.terminal.suggestions import SuggestingGroup
+from wire.types import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin, ClusterDescription, TopicDescription
+    from ottla.client.admin import Admin, ClusterDescription, TopicDescription
 
 
 @click.group("cluster", cls=SuggestingGroup)
@@ -110,7 +112,22 @@ def _as_json(cluster: "ClusterDescription", topics: "list[TopicDescription]") ->
         "cluster_id": cluster.cluster_id,
         "controller_id": cluster.controller_id,
         "brokers": _brokers(cluster),
+        "lost_brokers": [
+            {"id": broker_id, "replicas": len(partitions)}
+            for broker_id, partitions in _lost(cluster, topics).items()
+        ],
     } | _counts(topics)
+
+
+def _lost(
+    cluster: "ClusterDescription", topics: "list[TopicDescription]"
+) -> dict[BrokerId, list[TopicPartition]]:
+    replicas = [
+        (TopicPartition(topic.name, each.partition), each.replicas)
+        for topic in topics
+        for each in topic.partitions
+    ]
+    return lost_brokers(cluster.brokers, replicas)
 
 
 def _show(cluster: "ClusterDescription", topics: "list[TopicDescription]") -> None:
@@ -130,6 +147,8 @@ def _show(cluster: "ClusterDescription", topics: "list[TopicDescription]") -> No
             str(sum(broker_id in each.replicas for each in partitions)),
         )
     console.print(table)
+    for broker_id, held in _lost(cluster, topics).items():
+        console.print(f"[red]broker {broker_id} is {held_text(held)}[/red]")
     for name, count in _counts(topics).items():
         bad = name in ("under_replicated", "without_leader") and count
         text = f"{name.replace('_', ' ')}: {count}"

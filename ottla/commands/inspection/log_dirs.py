@@ -12,7 +12,7 @@ from ottla.commands.terminal.failure import CommandError
 from ottla.commands.terminal.kafka_style import prints_as_kafka
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin, LogDirectory
+    from ottla.client.admin import Admin, LogDirectory
 
 _KIB = 1024
 
@@ -80,7 +80,7 @@ def size_text(size: int) -> str:
 async def _ask(
     admin: "Admin", broker_ids: Sequence[int] | None, topic_list: str | None
 ) -> dict[int, "list[LogDirectory] | Exception"]:
-    from ottla.admin import ApiError, ConnectError
+    from ottla.client.errors import ClientError
     from wire.types import BrokerId
 
     live = sorted((await admin.refresh()).brokers)
@@ -101,7 +101,7 @@ async def _ask(
     for broker_id in live if broker_ids is None else broker_ids:
         try:
             found[broker_id] = await admin.describe_log_dirs(BrokerId(broker_id), topics)
-        except (ApiError, ConnectError) as error:
+        except ClientError as error:
             found[broker_id] = error
     return found
 

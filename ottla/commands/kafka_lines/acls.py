@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ottla.admin.acls import Acl
+    from ottla.client.admin.acls import Acl
 
 
 def added_lines(acls: Sequence["Acl"]) -> Iterator[str]:

@@ -4,12 +4,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from ottla.client.errors import ClientError
 from ottla.commands.kafka_lines.groups import java_exception
-from wire.errors import ApiError, Error
+from wire.errors import Error
 from wire.types import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.admin import Broker, LogDirectory
+    from ottla.client.admin import Broker, LogDirectory
 
 _NOT_SERVED: Final = {
     55: "DescribeQuorum",
@@ -100,7 +101,7 @@ def log_dirs_lines(found: Mapping[int, Sequence["LogDirectory"]]) -> Iterator[st
     yield json.dumps({"version": 1, "brokers": brokers}, separators=(",", ":"))
 
 
-def election_lines(kind: str, errors: Mapping[TopicPartition, ApiError | None]) -> Iterator[str]:
+def election_lines(kind: str, errors: Mapping[TopicPartition, ClientError | None]) -> Iterator[str]:
     """Yield what came of elections; ``kind`` is PREFERRED or UNCLEAN."""
     elected = [str(each) for each, error in sorted(errors.items()) if error is None]
     needless = [
@@ -114,5 +115,6 @@ def election_lines(kind: str, errors: Mapping[TopicPartition, ApiError | None]) 
         yield f"Valid replica already elected for partitions {', '.join(needless)}"
     for partition, error in sorted(errors.items()):
         if error is not None and error.error is not Error.ELECTION_NOT_NEEDED:
-            text = f"{java_exception(error.error)}: {error}"
+            name = java_exception(error.error or Error.UNKNOWN_SERVER_ERROR)
+            text = f"{name}: {error}"
             yield f"Error completing leader election ({kind}) for partition: {partition}: {text}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from ottla.admin import ConfigResource, ConfigSource, ConfigValue, ResourceKind
+from ottla.client.admin import ConfigResource, ConfigSource, ConfigValue, ResourceKind
 
 _PLURALS = {
     ResourceKind.TOPIC: "topics",

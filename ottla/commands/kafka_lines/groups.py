@@ -7,7 +7,7 @@ from wire.errors import Error
 from wire.types import Offset, TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.admin import Broker, GroupDescription, ListedGroup
+    from ottla.client.admin import Broker, GroupDescription, ListedGroup
     from ottla.commands.groups.positions import PositionRow
 
 _WIDTH: Final = 15

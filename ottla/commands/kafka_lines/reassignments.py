@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from wire.errors import ApiError
+from ottla.client.errors import ClientError
 from wire.types import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.admin import Reassignment
+    from ottla.client.admin import Reassignment
     from ottla.commands.reassignment.directory_moves import MoveState, Replica
 
 VERIFY_WARNING: Final = (
@@ -43,7 +43,7 @@ def started_lines(partitions: Iterable[TopicPartition], replicas: Iterable["Repl
         yield f"Successfully started log directory move{_s(moved)} for: {names}"
 
 
-def failed_lines(errors: Mapping[TopicPartition, ApiError]) -> Iterator[str]:
+def failed_lines(errors: Mapping[TopicPartition, ClientError]) -> Iterator[str]:
     """Yield which moves were refused, and why."""
     yield "Error reassigning partition(s):"
     for partition, error in sorted(errors.items()):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from wire.errors import ApiError
+from ottla.client.errors import ClientError
 from wire.types import NO_TOPIC_ID, Offset, TopicId, TopicPartition, topic_id_text
 
 if TYPE_CHECKING:
@@ -67,12 +67,12 @@ def skipped_offset_line(partition: TopicPartition, error: object) -> str:
     return f"Skip getting offsets for topic-partition {partition} due to error: {error}"
 
 
-def deletion_lines(results: Mapping[TopicPartition, Offset | ApiError]) -> Iterator[str]:
+def deletion_lines(results: Mapping[TopicPartition, Offset | ClientError]) -> Iterator[str]:
     """Yield what became of each partition whose records were to be deleted."""
     yield "Executing records delete operation"
     yield "Records delete operation completed:"
     for partition, result in sorted(results.items()):
-        if isinstance(result, ApiError):
+        if isinstance(result, ClientError):
             yield f"partition: {partition}\terror: {result}"
         else:
             yield f"partition: {partition}\tlow_watermark: {result}"

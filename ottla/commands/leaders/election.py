@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.admin import Election
+from ottla.client.admin import Election
+from ottla.client.errors import ClientError
 from ottla.commands.kafka_lines.brokers import election_lines
 from ottla.commands.terminal.console import new_table, numbers, open_console
 from ottla.commands.terminal.kafka_style import prints_as_kafka
-from wire.errors import ApiError, Error
+from wire.errors import Error
 from wire.types import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin, PartitionDescription
+    from ottla.client.admin import Admin, PartitionDescription
     from wire.types import BrokerId
 
 
@@ -33,7 +34,7 @@ class Outcome:
     partition: TopicPartition
     before: "PartitionDescription | None"
     after: "PartitionDescription | None"
-    error: ApiError | None
+    error: ClientError | None
 
     @property
     def is_as_wanted(self) -> bool:
@@ -103,7 +104,7 @@ def _as_json(outcome: Outcome) -> dict[str, object]:
         "elected": outcome.error is None,
         "leader_before": None if outcome.before is None else outcome.before.leader,
         "leader": None if outcome.after is None else outcome.after.leader,
-        "error": None if outcome.error is None else outcome.error.error.name,
+        "error": None if outcome.error is None or outcome.error.error is None else outcome.error.error.name,
         "reason": outcome.reason(),
     }
 

@@ -13,8 +13,8 @@ from ottla.commands.terminal.connecting import client_settings, with_admin
 from ottla.commands.terminal.failure import CommandError, failing_on
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin
     from ottla.client import Kafka
+    from ottla.client.admin import Admin
 
 _POLL_TIMEOUT_S: Final = 60.0
 
@@ -64,7 +64,7 @@ def command(
 
 def _create_if_missing(broker_list: str, topic: str, properties: Path | None, *, as_json: bool) -> None:
     async def body(admin: "Admin") -> None:
-        from ottla.admin import NewTopic
+        from ottla.client.admin import NewTopic
 
         if topic in await admin.list_topics(internal=True):
             return

@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from ottla import placement
-from ottla.admin import Admin, Election, TopicDescription
+from ottla.client.admin import Admin, Election, TopicDescription
 from ottla.commands.kafka_lines import reassignments as lines
 from ottla.commands.reassignment.directory_moves import RATE, MoveState, cancel_directories, places
 from ottla.commands.reassignment.execution import execute
@@ -288,7 +288,7 @@ def replicas_of(topics: "list[TopicDescription]") -> dict[TopicPartition, Replic
 
 async def clear_all_throttles(admin: Admin, topics: set[str]) -> bool:
     """Remove every throttle of live brokers and of topics, whatever set it; return whether there was one."""
-    from ottla.admin import ConfigChange, ConfigOperation, ConfigResource, ConfigSource, ResourceKind
+    from ottla.client.admin import ConfigChange, ConfigOperation, ConfigResource, ConfigSource, ResourceKind
 
     brokers = (await admin.refresh()).brokers
     resources = [ConfigResource(ResourceKind.BROKER, str(broker)) for broker in brokers]

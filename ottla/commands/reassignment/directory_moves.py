@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
+from ottla.client.errors import ClientError
 from ottla.commands.terminal.failure import CommandError
-from wire.errors import ApiError, Error
+from wire.errors import Error
 from wire.types import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin
+    from ottla.client.admin import Admin
 
 RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 LOOK_AGAIN_S: Final = 0.2
@@ -62,7 +63,6 @@ Wanted = Mapping[Replica, str]
 
 async def places(admin: "Admin", replicas: Iterable[Replica]) -> dict[Replica, Place]:
     """Say where replicas are; those of brokers that do not answer are nowhere."""
-    from ottla.admin import ConnectError
 
     by_broker: dict[BrokerId, dict[str, list[int]]] = {}
     found = dict.fromkeys(replicas, Place())
@@ -72,7 +72,7 @@ async def places(admin: "Admin", replicas: Iterable[Replica]) -> dict[Replica, P
     for broker_id, topics in by_broker.items():
         try:
             directories = await admin.describe_log_dirs(broker_id, topics)
-        except (ApiError, ConnectError):
+        except ClientError:
             continue
         for directory in directories:
             for each in directory.replicas:
@@ -92,7 +92,7 @@ async def announce(admin: "Admin", wanted: Wanted) -> None:
 
     Raises:
         CommandError: a broker has no such directory, or cannot use it.
-        ConnectError: a broker cannot be reached.
+        BrokerUnreachable: a broker cannot be reached.
     """
     _refuse(await admin.alter_replica_log_dirs(_by_key(wanted)))
 
@@ -102,7 +102,7 @@ async def begin(admin: "Admin", wanted: Wanted, timeout_s: float) -> None:
 
     Raises:
         CommandError: a broker refuses, or has not got its replica in time.
-        ConnectError: a broker cannot be reached.
+        BrokerUnreachable: a broker cannot be reached.
     """
     left = dict(wanted)
     with trio.move_on_after(timeout_s):
@@ -147,9 +147,9 @@ async def set_directory_rate(admin: "Admin", brokers: Iterable[int], rate: int) 
     """Set the copy rate between directories and wait, up to a limit, until every broker applies it.
 
     Raises:
-        ApiError: a broker refuses.
+        ClientError: a broker refuses.
     """
-    from ottla.admin import ConfigChange, ConfigOperation, ConfigResource, ResourceKind
+    from ottla.client.admin import ConfigChange, ConfigOperation, ConfigResource, ResourceKind
 
     resources = [ConfigResource(ResourceKind.BROKER, str(broker)) for broker in sorted(set(brokers))]
     change = ConfigChange(RATE, ConfigOperation.SET, str(rate))
@@ -170,9 +170,9 @@ async def clear_directory_rate(admin: "Admin", brokers: Iterable[int]) -> None:
     """Let brokers copy as fast as they can again.
 
     Raises:
-        ApiError: a broker refuses.
+        ClientError: a broker refuses.
     """
-    from ottla.admin import ConfigChange, ConfigOperation, ConfigResource, ResourceKind
+    from ottla.client.admin import ConfigChange, ConfigOperation, ConfigResource, ResourceKind
 
     await admin.alter_configs(
         {
@@ -186,7 +186,7 @@ def _by_key(wanted: Wanted) -> dict[tuple[TopicPartition, BrokerId], str]:
     return {(replica.partition, replica.broker): path for replica, path in wanted.items()}
 
 
-def _refuse(answers: "Mapping[tuple[TopicPartition, BrokerId], ApiError | None]") -> None:
+def _refuse(answers: "Mapping[tuple[TopicPartition, BrokerId], ClientError | None]") -> None:
     """Stop at a refusal that waiting does not help against."""
     refused = {
         Replica(*key): error

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import trio
 
-from ottla.admin import Admin
+from ottla.client.admin import Admin
+from ottla.client.errors import ClientError
 from ottla.commands.kafka_lines import reassignments as lines
 from ottla.commands.reassignment.directory_moves import (
     MoveState,
@@ -36,13 +37,12 @@ from ottla.commands.terminal.console import numbers
 from ottla.commands.terminal.failure import CommandError
 from ottla.commands.terminal.kafka_style import prints_as_kafka
 from ottla.placement import Replicas
-from wire.errors import ApiError
 from wire.types import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     import subprocess
 
-    from ottla.admin import Reassignment
+    from ottla.client.admin import Reassignment
 
 TOLD_GRACE_S: Final = 10.0
 """How much later than the controller any broker may hear how a reassignment ended."""
@@ -75,7 +75,7 @@ async def execute(
 
     Raises:
         CommandError: a partition or a broker does not exist, or other moves go on.
-        ApiError: the cluster refuses.
+        ClientError: the cluster refuses.
     """
     ongoing = await admin.list_reassignments()
     before = await _checked(admin, targets, ongoing, additional=options["additional"])
@@ -126,7 +126,7 @@ async def execute(
 
 def _tell_as_kafka(
     begun: frozenset[TopicPartition],
-    errors: "Mapping[TopicPartition, ApiError | None]",
+    errors: "Mapping[TopicPartition, ClientError | None]",
     directories: Directories,
     options: Mapping[str, Any],
 ) -> int:
@@ -201,7 +201,7 @@ async def _begin(
     targets: Targets,
     throttle: Throttle | None,
     options: Mapping[str, Any],
-) -> "tuple[dict[TopicPartition, ApiError | None], subprocess.Popen[bytes] | None]":
+) -> "tuple[dict[TopicPartition, ClientError | None], subprocess.Popen[bytes] | None]":
     """Set the throttle and begin the moves, or set the rate of moves that go on already."""
     keeper = None
     if throttle is not None:

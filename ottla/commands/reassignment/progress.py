@@ -11,7 +11,7 @@ from ottla.commands.inspection.log_dirs import size_text
 from wire.types import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin, Reassignment
+    from ottla.client.admin import Admin, Reassignment
 
 LOOK_AGAIN_S: Final = 0.5
 WINDOW_S: Final = 10.0
@@ -101,13 +101,13 @@ async def replica_sizes(
         admin: The cluster.
         brokers: Which partitions of which topics at which brokers.
     """
-    from ottla.admin import ApiError, ConnectError
+    from ottla.client.errors import ClientError
 
     sizes: dict[tuple[TopicPartition, BrokerId], int] = {}
     for broker_id, topics in brokers.items():
         try:
             directories = await admin.describe_log_dirs(broker_id, topics)
-        except (ApiError, ConnectError):
+        except ClientError:
             continue
         for directory in directories:
             for replica in directory.replicas:
@@ -128,8 +128,8 @@ async def follow(
     Cancelled, it leaves the reassignment going on.
 
     Raises:
-        ApiError: the cluster refuses to tell.
-        ConnectError: it cannot be reached.
+        ClientError: the cluster refuses to tell.
+        BrokerUnreachable: it cannot be reached.
     """
     meter = RateMeter()
     finished: dict[TopicPartition, int] = {}

@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ottla.client.errors import ClientError
 from ottla.placement import Replicas
-from wire.errors import ApiError, Error
+from wire.errors import Error
 from wire.types import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin, ConfigChange, ConfigResource
+    from ottla.client.admin import Admin, ConfigChange, ConfigResource
 
 LEADER_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
@@ -91,9 +92,9 @@ async def set_throttle(admin: "Admin", throttle: Throttle) -> None:
     """Set a throttle: the replicas first, so that a rate never stands for nothing.
 
     Raises:
-        ApiError: the cluster refuses; a part may be set, which `clear_throttle` takes away.
+        ClientError: the cluster refuses; a part may be set, which `clear_throttle` takes away.
     """
-    from ottla.admin import ConfigOperation
+    from ottla.client.admin import ConfigOperation
 
     await admin.alter_configs(_lists(throttle, ConfigOperation.APPEND))
     await set_rate(admin, throttle.brokers, throttle.rate)
@@ -103,9 +104,9 @@ async def set_rate(admin: "Admin", brokers: tuple[int, ...], rate: int) -> None:
     """Set the rate, in bytes a second, at which brokers send and receive throttled replicas.
 
     Raises:
-        ApiError: a broker refuses.
+        ClientError: a broker refuses.
     """
-    from ottla.admin import ConfigChange, ConfigOperation
+    from ottla.client.admin import ConfigChange, ConfigOperation
 
     await admin.alter_configs(
         {
@@ -119,7 +120,7 @@ async def set_rate(admin: "Admin", brokers: tuple[int, ...], rate: int) -> None:
 
 async def clear_replicas(admin: "Admin", throttle: Throttle) -> None:
     """Take a throttle's replicas off the lists; those of topics that are gone went with them."""
-    from ottla.admin import ConfigChange, ConfigOperation, ConfigSource
+    from ottla.client.admin import ConfigChange, ConfigOperation, ConfigSource
 
     for resource, changes in _lists(throttle, ConfigOperation.SUBTRACT).items():
         try:
@@ -134,35 +135,37 @@ async def clear_replicas(admin: "Admin", throttle: Throttle) -> None:
             ]
             if empty:
                 await admin.alter_configs({resource: empty})
-        except ApiError as error:
+        except ClientError as error:
             if error.error is not Error.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
 
 
 async def clear_rates(admin: "Admin", brokers: Iterable[int]) -> list[int]:
     """Remove the rates of brokers; return the dead ones, whose rates remain."""
-    from ottla.admin import ConfigChange, ConfigOperation, ConnectError
+    from ottla.client.admin import ConfigChange, ConfigOperation
+    from ottla.client.errors import BrokerUnreachable
 
     unreached = []
     for broker in brokers:
         changes = [ConfigChange(name, ConfigOperation.DELETE) for name in (LEADER_RATE, FOLLOWER_RATE)]
         try:
             await admin.alter_configs({_broker(broker): changes})
-        except ConnectError:
+        except BrokerUnreachable:
             unreached.append(broker)
     return unreached
 
 
 async def own_rates(admin: "Admin", brokers: Iterable[int]) -> dict[int, dict[str, str]]:
     """Return the throttle rates that are set on live brokers, by broker and setting; none where none is set."""
-    from ottla.admin import ConfigSource, ConnectError
+    from ottla.client.admin import ConfigSource
+    from ottla.client.errors import BrokerUnreachable
 
     found: dict[int, dict[str, str]] = {}
     for broker in brokers:
         resource = _broker(broker)
         try:
             values = (await admin.describe_configs([resource]))[resource]
-        except ConnectError:
+        except BrokerUnreachable:
             continue
         found[broker] = {
             value.name: value.value
@@ -178,7 +181,7 @@ async def ensure_rate(admin: "Admin", throttle: Throttle) -> None:
     """Set a throttle's rate again if another process, which saw no moves, has just removed it.
 
     Raises:
-        ApiError: a broker refuses.
+        ClientError: a broker refuses.
     """
     wanted = dict.fromkeys((LEADER_RATE, FOLLOWER_RATE), str(throttle.rate))
     found = await own_rates(admin, throttle.brokers)
@@ -189,9 +192,9 @@ async def restore_rates(admin: "Admin", rates: Mapping[int, Mapping[str, str]]) 
     """Set rates again that were taken away; those that were set anew meanwhile stay.
 
     Raises:
-        ApiError: a broker refuses.
+        ClientError: a broker refuses.
     """
-    from ottla.admin import ConfigChange, ConfigOperation
+    from ottla.client.admin import ConfigChange, ConfigOperation
 
     now = await own_rates(admin, rates)
     changes = {
@@ -206,13 +209,13 @@ async def restore_rates(admin: "Admin", rates: Mapping[int, Mapping[str, str]]) 
 
 
 def _broker(broker_id: int) -> "ConfigResource":
-    from ottla.admin import ConfigResource, ResourceKind
+    from ottla.client.admin import ConfigResource, ResourceKind
 
     return ConfigResource(ResourceKind.BROKER, str(broker_id))
 
 
 def _lists(throttle: Throttle, operation: int) -> "dict[ConfigResource, list[ConfigChange]]":
-    from ottla.admin import ConfigChange, ConfigOperation, ConfigResource, ResourceKind
+    from ottla.client.admin import ConfigChange, ConfigOperation, ConfigResource, ResourceKind
 
     how = ConfigOperation(operation)
     return {

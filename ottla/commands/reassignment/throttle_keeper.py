@@ -27,8 +27,9 @@ from ottla.commands.reassignment.throttle import (
 from wire.types import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin
+    from ottla.client.admin import Admin
 
+CALL_TIMEOUT_S: Final = 30.0
 LOOK_AGAIN_S: Final = 1.0
 PATIENCE_S: Final = 600.0
 """How long a cluster that does not answer is asked again before the keeper ends without having cleared."""
@@ -80,8 +81,8 @@ async def keep(
     Cancelled, it may leave the throttle in place.
 
     Raises:
-        ApiError: the cluster refuses.
-        ConnectError: it did not answer for a long time.
+        ClientError: the cluster refuses.
+        BrokerUnreachable: it did not answer for a long time.
     """
     own = set(partitions)
     while True:
@@ -98,8 +99,8 @@ async def clear_rates_of_ended_moves(admin: "Admin", brokers: Collection[int], l
     Cancelled, it may leave rates in place.
 
     Raises:
-        ApiError: the cluster refuses.
-        ConnectError: it did not answer for a long time.
+        ClientError: the cluster refuses.
+        BrokerUnreachable: it did not answer for a long time.
     """
     left = set(brokers)
     unset: set[int] = set()
@@ -128,33 +129,32 @@ async def clear_rates_of_ended_moves(admin: "Admin", brokers: Collection[int], l
 
 async def _patiently(admin: "Admin") -> set[TopicPartition]:
     """Return what is being moved, asked again for a while where the cluster does not answer."""
-    from ottla.admin import ConnectError
+    from ottla.client.errors import BrokerUnreachable
 
     with trio.move_on_after(PATIENCE_S):
         while True:
             try:
                 return set(await admin.list_reassignments())
-            except ConnectError:
+            except BrokerUnreachable:
                 await trio.sleep(LOOK_AGAIN_S)
-    raise ConnectError("the cluster does not answer")
+    raise BrokerUnreachable("the cluster does not answer")
 
 
 def main() -> None:
     """Read what to keep, wait until the command has set it up or is gone, and keep it."""
-    from ottla.admin import open_admin
-    from ottla.commands.terminal.connecting import client_settings, security_of
+    from ottla.client.kafka import Kafka
+    from ottla.commands.terminal.connecting import client_settings, settings_of
 
     order = json.loads(sys.stdin.readline())
     sys.stdin.read()
     file = order["command_config"]
-    security = security_of(client_settings(None if file is None else Path(file)))
+    settings = client_settings(None if file is None else Path(file))
+    connection_settings = settings_of(settings, "ottla-throttle-keeper", CALL_TIMEOUT_S)
 
     async def run() -> None:
-        async with open_admin(
-            order["bootstrap_server"], client_id="ottla-throttle-keeper", security=security
-        ) as admin:
+        async with Kafka(order["bootstrap_server"], connection_settings) as kafka:
             partitions = [TopicPartition(topic, number) for topic, number in order["partitions"]]
-            await keep(admin, partitions, Throttle.from_text(order["throttle"]))
+            await keep(kafka.admin, partitions, Throttle.from_text(order["throttle"]))
 
     trio.run(run)
 

@@ -20,8 +20,8 @@ from wire.acl_codes import (
 )
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin
-    from ottla.admin.acls import Acl, AclSelection
+    from ottla.client.admin import Admin
+    from ottla.client.admin.acls import Acl, AclSelection
 
 _CLUSTER: Final = "kafka-cluster"
 _EVERYWHERE: Final = "*"
@@ -190,7 +190,7 @@ def _principals(options: Mapping[str, Any]) -> list[tuple[str, str, Permission]]
 
 def rules_to_add(options: Mapping[str, Any]) -> "list[Acl]":
     """Return the rules that the options ask to create."""
-    from ottla.admin.acls import Acl
+    from ottla.client.admin.acls import Acl
 
     pattern = PatternType[options["resource_pattern_type"].upper()]
     return sorted(
@@ -211,7 +211,7 @@ def rules_to_add(options: Mapping[str, Any]) -> "list[Acl]":
 
 def selections_to_remove(options: Mapping[str, Any]) -> "list[AclSelection]":
     """Return what the options ask to delete: all rules of the resources, where no principal is named."""
-    from ottla.admin.acls import AclSelection
+    from ottla.client.admin.acls import AclSelection
 
     pattern = PatternType[options["resource_pattern_type"].upper()]
     principals = _principals(options)
@@ -228,7 +228,7 @@ def selections_to_remove(options: Mapping[str, Any]) -> "list[AclSelection]":
 
 def selections_to_list(options: Mapping[str, Any]) -> "list[AclSelection]":
     """Return what the options ask to show: every rule, where no resource is named."""
-    from ottla.admin.acls import AclSelection
+    from ottla.client.admin.acls import AclSelection
 
     pattern = PatternType[options["resource_pattern_type"].upper()]
     principals = options["principal"] or (None,)

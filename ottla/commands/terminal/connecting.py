@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -10,8 +10,12 @@ from ottla.commands.terminal.durations import Duration
 from ottla.commands.terminal.failure import failing_on
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin
+    from ottla.client.admin import Admin
+    from ottla.client.settings import ConnectionSettings
     from security.client_config import ClientSecurity
+
+_SETUP_TIMEOUT_S: Final = 5.0
+"""How long one address may take to accept a connection and to say what it serves."""
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _T = TypeVar("_T")
@@ -77,7 +81,7 @@ def with_admin(
     Args:
         name: The command's name, part of the client id.
         bootstrap_server: Where to connect to.
-        timeout_s: How long each request may take.
+        timeout_s: How long each call may take, its retries included.
         command_config: A file of settings, or None.
         body: What to do.
 
@@ -86,21 +90,45 @@ def with_admin(
     """
     import trio
 
-    from ottla.admin import ApiError, ConnectError, NoCommonVersionError, open_admin
+    from ottla.client.errors import ClientError
+    from ottla.client.kafka import Kafka
+    from ottla.client.waits import Waits
+    from ottla.commands.terminal.waiting import ShownWaits
 
     with failing_on(OSError, ValueError):
         settings = client_settings(command_config)
-        security = security_of(settings)
-    client_id = settings.get("client.id") or f"ottla-{name}"
+        connection_settings = settings_of(settings, settings.get("client.id") or f"ottla-{name}", timeout_s)
 
     async def run() -> _T:
-        async with open_admin(
-            bootstrap_server, client_id=client_id, timeout_s=timeout_s, security=security
-        ) as admin:
-            return await body(admin)
+        waits = Waits()
+        outcome: list[_T] = []
+        async with ShownWaits(waits), Kafka(bootstrap_server, connection_settings, waits=waits) as kafka:
+            outcome.append(await body(kafka.admin))
+        return outcome[0]
 
-    with failing_on(ApiError, ConnectError, NoCommonVersionError, ValueError):
+    with failing_on(ClientError, ValueError):
         return trio.run(run)
+
+
+def settings_of(settings: Mapping[str, str], client_id: str, timeout_s: float) -> "ConnectionSettings":
+    """Return how a command connects: with the security of its settings, and with one timeout for everything.
+
+    Raises:
+        ValueError: a setting cannot be used; the text names it.
+    """
+    from ottla.client.settings import ConnectionSettings
+
+    security = security_of(settings)
+    setup_s = min(_SETUP_TIMEOUT_S, timeout_s)
+    return ConnectionSettings(
+        client_id=client_id,
+        request_timeout=timeout_s,
+        api_timeout=timeout_s,
+        connection_setup_timeout=setup_s,
+        connection_setup_timeout_max=setup_s,
+        tls=security.context,
+        sasl=security.credentials,
+    )
 
 
 def client_settings(command_config: Path | None) -> dict[str, str]:

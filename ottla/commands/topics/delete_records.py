@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.client.errors import ClientError
 from ottla.commands.terminal.connecting import cluster_options, with_admin
 from ottla.commands.terminal.failure import CommandError
 from ottla.commands.terminal.json_input import read_partitions
 from ottla.commands.terminal.kafka_style import prints_as_kafka
-from wire.errors import ApiError
 from wire.types import Offset, TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin
+    from ottla.client.admin import Admin
 
 
 @click.command("delete-records")
@@ -36,12 +36,12 @@ def command(
     """Delete the first records of partitions, on every replica, and for good."""
     before = read_offsets(offset_json_file)
 
-    async def body(admin: "Admin") -> Mapping[TopicPartition, Offset | ApiError]:
+    async def body(admin: "Admin") -> Mapping[TopicPartition, Offset | ClientError]:
         return await admin.delete_records(before)
 
     results = with_admin("delete-records", bootstrap_server, timeout_s, command_config, body)
     _show(results, as_json=as_json)
-    if any(isinstance(result, ApiError) for result in results.values()):
+    if any(isinstance(result, ClientError) for result in results.values()):
         raise click.exceptions.Exit(1)
 
 
@@ -60,7 +60,7 @@ def read_offsets(path: Path) -> dict[TopicPartition, Offset]:
     return before
 
 
-def _show(results: Mapping[TopicPartition, Offset | ApiError], *, as_json: bool) -> None:
+def _show(results: Mapping[TopicPartition, Offset | ClientError], *, as_json: bool) -> None:
     from ottla.commands.kafka_lines.topics import deletion_lines
     from ottla.commands.terminal.console import new_table, open_console
 
@@ -72,7 +72,11 @@ def _show(results: Mapping[TopicPartition, Offset | ApiError], *, as_json: bool)
             json.dumps(
                 [
                     {"topic": each.topic, "partition": each.partition}
-                    | ({"error": str(result)} if isinstance(result, ApiError) else {"low_watermark": result})
+                    | (
+                        {"error": str(result)}
+                        if isinstance(result, ClientError)
+                        else {"low_watermark": result}
+                    )
                     for each, result in sorted(results.items())
                 ]
             )
@@ -80,6 +84,6 @@ def _show(results: Mapping[TopicPartition, Offset | ApiError], *, as_json: bool)
         return
     table = new_table("Topic", "Partition", "Starts at")
     for each, result in sorted(results.items()):
-        text = f"[red]{result}[/red]" if isinstance(result, ApiError) else str(result)
+        text = f"[red]{result}[/red]" if isinstance(result, ClientError) else str(result)
         table.add_row(each.topic, str(each.partition), text)
     open_console().print(table)

@@ -14,7 +14,7 @@ from ottla.commands.terminal.kafka_style import prints_as_kafka
 from wire.types import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin
+    from ottla.client.admin import Admin
 
 _TIMES: Final = {
     "latest": -1,
@@ -137,7 +137,7 @@ def _expression(topic: str) -> str:
 async def _show(
     admin: "Admin", rules: Sequence[PartitionRule], when: int, *, internal: bool, as_json: bool
 ) -> bool:
-    from ottla.admin import FoundOffset
+    from ottla.client.admin import FoundOffset
     from ottla.commands.kafka_lines.topics import offset_lines, skipped_offset_line
     from ottla.commands.terminal.console import new_table, open_console
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from wire.types import BrokerId
 
 if TYPE_CHECKING:
-    from ottla.admin import PartitionDescription, Reassignment
+    from ottla.client.admin import PartitionDescription, Reassignment
 
 
 @dataclass(frozen=True, slots=True)

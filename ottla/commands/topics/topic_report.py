@@ -13,7 +13,7 @@ from ottla.commands.topics.reported_partition import ReportedPartition
 from wire.types import TopicPartition, topic_id_text
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin, ConfigValue, Reassignment, TopicDescription
+    from ottla.client.admin import Admin, ConfigValue, Reassignment, TopicDescription
 
 _MIN_ISR: Final = "min.insync.replicas"
 _FILTERS: Final = (
@@ -69,7 +69,7 @@ async def report(admin: "Admin", names: Sequence[str], options: Mapping[str, Any
 
 
 async def _configs(admin: "Admin", names: Sequence[str]) -> dict[str, "list[ConfigValue]"]:
-    from ottla.admin import ConfigResource, ResourceKind
+    from ottla.client.admin import ConfigResource, ResourceKind
 
     if not names:
         return {}
@@ -78,26 +78,26 @@ async def _configs(admin: "Admin", names: Sequence[str]) -> dict[str, "list[Conf
 
 
 def _own(value: "ConfigValue") -> bool:
-    from ottla.admin import ConfigSource
+    from ottla.client.admin import ConfigSource
 
     return value.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
 
 
 def _beyond_defaults(value: "ConfigValue") -> bool:
-    from ottla.admin import ConfigSource
+    from ottla.client.admin import ConfigSource
 
     return value.source is not ConfigSource.DEFAULT_CONFIG
 
 
 async def _reassignments(admin: "Admin") -> dict[TopicPartition, "Reassignment"]:
-    from ottla.admin import ApiError, NoCommonVersionError
+    from ottla.client.errors import ClientError, UnsupportedByBroker
     from wire.errors import Error
 
     try:
         return await admin.list_reassignments()
-    except NoCommonVersionError:
+    except UnsupportedByBroker:
         return {}
-    except ApiError as error:
+    except ClientError as error:
         # Who may see topics need not be allowed to see the cluster.
         if error.error is not Error.CLUSTER_AUTHORIZATION_FAILED:
             raise

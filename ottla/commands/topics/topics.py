@@ -13,7 +13,7 @@ from ottla.commands.terminal.kafka_style import prints_as_kafka
 from wire.internal_topics import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin
+    from ottla.client.admin import Admin
 
 _ACTIONS: Final = ("create", "list", "describe", "alter", "delete")
 
@@ -131,7 +131,8 @@ def parse_configs(texts: Sequence[str]) -> dict[str, str]:
 
 
 async def _create(admin: "Admin", options: Mapping[str, Any]) -> None:
-    from ottla.admin import ApiError, NewTopic
+    from ottla.client.admin import NewTopic
+    from ottla.client.errors import refusal
     from wire.errors import Error
 
     name = options["topic"]
@@ -156,7 +157,7 @@ async def _create(admin: "Admin", options: Mapping[str, Any]) -> None:
     results = await admin.create_topics([topic])
     created = results[name] is Error.NONE
     if not created and not options["if_not_exists"]:
-        raise ApiError(results[name], f"topic {name!r} exists already")
+        raise refusal(results[name], f"topic {name!r} exists already")
     if options["as_json"]:
         click.echo(json.dumps({"topic": name, "created": created}))
     elif created:

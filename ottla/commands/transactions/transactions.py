@@ -17,7 +17,7 @@ from timing.clock import SystemClock
 from wire.types import BrokerId, ProducerEpoch, ProducerId, TopicPartition, WallMs
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin, ProducerDescription, TransactionDescription
+    from ottla.client.admin import Admin, ProducerDescription, TransactionDescription
 
 _HANGING_AFTER_MIN: Final = 15
 _NOTHING_OPEN: Final = -1

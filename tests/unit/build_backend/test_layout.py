@@ -40,7 +40,7 @@ def test_imports_of_moved_packages_are_rewritten(before, after) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "from ottla.connection import Connection\n",
+        "from ottla.addresses import Address\n",
         "from wires import x\nimport clusters\n",
         "from . import wire\nfrom .wire import x\n",
         "from concurrent import storage\n",

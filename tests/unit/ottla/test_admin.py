@@ -1,5 +1,6 @@
 """The admin client against brokers made of memory: versions, the moving controller, errors with their reasons."""
 
+import socket
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -8,22 +9,30 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.addresses import parse_addresses
-from ottla.admin import Admin, BootstrapError, NewTopic
-from ottla.admin.router import Router
-from ottla.connection import ConnectError, Connection, NoCommonVersionError
+from ottla.addresses import Address, parse_addresses
+from ottla.client.admin import Admin, FoundOffset, NewTopic
+from ottla.client.errors import BootstrapError, BrokerUnreachable, ClientError, UnsupportedByBroker
+from ottla.client.kafka import Kafka
+from ottla.client.link import Link
+from ottla.client.settings import ConnectionSettings
 from wire.apis import API_TABLE, ApiKey
-from wire.errors import ApiError, Error, RemoteProtocolError
+from wire.errors import Error
 from wire.frames import decode_request, encode_response
 from wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from wire.messages.create_partitions import CreatePartitionsResponse, CreatePartitionsTopicResult
 from wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from wire.types import LeaderEpoch, Offset, TopicPartition, WallMs
 
 Answers = dict[int, Callable[[Any], Any]]
 
@@ -35,6 +44,7 @@ class Cluster:
         self.nursery = nursery
         self.controller = 1
         self.down: set[int] = set()
+        self.silent: set[int] = set()
         self.asked: list[tuple[int, str, int]] = []
         self.answers: Answers = {ApiKey.METADATA: lambda request: self.metadata()}
         self.versions = {key: (api.min_version, api.max_version) for key, api in API_TABLE.items()} | (
@@ -49,18 +59,19 @@ class Cluster:
             topics=list(topics),
         )
 
-    async def connect(self, host: str, port: int, client_id: str, timeout_s: float) -> Connection:
-        if port - 1000 in self.down or host != "broker":
-            raise ConnectError(f"{host}:{port}: Connection refused")
-        ours, theirs = trio.testing.memory_stream_pair()
-        self.nursery.start_soon(self.serve, port - 1000, theirs)
-        connection = Connection(ours, host, port, client_id)
-        await connection.negotiate(timeout_s)
-        return connection
+    async def dial(self, address: Address, timeout_s: float) -> Link:
+        await trio.lowlevel.checkpoint()
+        broker = address.port - 1000
+        if broker in self.down or address.host != "broker":
+            raise BrokerUnreachable(f"{address}: Connection refused")
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        self.nursery.start_soon(self.serve, broker, trio.SocketStream(trio.socket.from_stdlib_socket(theirs)))
+        return Link(ours, address)
 
-    async def serve(self, broker: int, stream: trio.abc.Stream) -> None:
+    async def serve(self, broker: int, stream: trio.SocketStream) -> None:
         data = bytearray()
-        while chunk := await stream.receive_some(65536):
+        async for chunk in stream:
             data += chunk
             while len(data) >= 4 and len(data) >= (end := 4 + int.from_bytes(data[:4], "big")):
                 frame, data = bytes(data[4:end]), data[end:]
@@ -69,11 +80,13 @@ class Cluster:
                 if broker in self.down:
                     await stream.aclose()
                     return
-                await self.answer(stream, header, request)
+                await self.answer(broker, stream, header, request)
 
-    async def answer(self, stream: trio.abc.Stream, header: Any, request: Any) -> None:
+    async def answer(self, broker: int, stream: trio.abc.Stream, header: Any, request: Any) -> None:
         version = header.api_version
         response: Any
+        if broker in self.silent and header.api_key not in (ApiKey.API_VERSIONS, ApiKey.METADATA):
+            return
         if header.api_key == ApiKey.API_VERSIONS:
             served = self.versions[ApiKey.API_VERSIONS]
             response = ApiVersionsResponse(
@@ -95,9 +108,9 @@ def run(story: Callable[[Cluster, Admin], Any], **options: Any) -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             cluster = Cluster(nursery, **options)
-            admin = Admin(Router([("broker", 1000), ("broker", 1001)], "test", 10.0, cluster.connect))
-            await story(cluster, admin)
-            await admin.close()
+            settings = ConnectionSettings(client_id="test", api_timeout=10.0, request_timeout=10.0)
+            async with Kafka("broker:1000,broker:1001", settings, dialer=cluster.dial) as kafka:
+                await story(cluster, kafka.admin)
             nursery.cancel_scope.cancel()
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
@@ -136,7 +149,7 @@ def test_a_dead_controller_is_waited_for_and_then_told_of() -> None:
         cluster.down.add(1)
         cluster.answers[ApiKey.CREATE_TOPICS] = created
         before = trio.current_time()
-        with pytest.raises(ConnectError, match="Connection refused"):
+        with pytest.raises(BrokerUnreachable, match="Connection refused"):
             await admin.create_topics([NewTopic("t", 1, 1)])
         assert 10 <= trio.current_time() - before < 11
         cluster.controller = 0
@@ -151,7 +164,7 @@ def test_refusals_are_typed() -> None:
         cluster.answers[ApiKey.CREATE_TOPICS] = partial(created, code=Error.TOPIC_ALREADY_EXISTS)
         assert await admin.create_topics([NewTopic("t")]) == {"t": Error.TOPIC_ALREADY_EXISTS}
         cluster.answers[ApiKey.CREATE_TOPICS] = partial(created, code=Error.INVALID_PARTITIONS)
-        with pytest.raises(ApiError, match="topic 't'") as refused:
+        with pytest.raises(ClientError, match="topic 't'") as refused:
             await admin.create_topics([NewTopic("t")])
         assert refused.value.error is Error.INVALID_PARTITIONS
         cluster.answers[ApiKey.CREATE_PARTITIONS] = lambda request: CreatePartitionsResponse(
@@ -159,7 +172,7 @@ def test_refusals_are_typed() -> None:
                 CreatePartitionsTopicResult(name="t", error_code=Error.INVALID_PARTITIONS, error_message="no")
             ]
         )
-        with pytest.raises(ApiError, match="topic 't': no"):
+        with pytest.raises(ClientError, match="topic 't': no"):
             await admin.create_partitions({"t": 3}, {"t": [[0], [1]]})
 
     run(story)
@@ -188,7 +201,7 @@ def test_topics_are_described_in_order() -> None:
         assert await admin.list_topics(internal=False) == ["a", "b"]
         missing = MetadataResponseTopic(name="x", error_code=Error.UNKNOWN_TOPIC_OR_PARTITION)
         cluster.answers[ApiKey.METADATA] = lambda request: cluster.metadata([missing])
-        with pytest.raises(ApiError, match="'x'"):
+        with pytest.raises(ClientError, match="'x'"):
             await admin.describe_topics(["x"])
         assert await admin.describe_topics(None) == []
 
@@ -198,11 +211,11 @@ def test_topics_are_described_in_order() -> None:
 def test_old_and_foreign_brokers() -> None:
     async def story(cluster: Cluster, admin: Admin) -> None:
         await admin.refresh()
-        assert [version for _, api, version in cluster.asked if api == "API_VERSIONS"] == [4, 2]
-        assert cluster.asked[-1] == (0, "METADATA", 5)
-        with pytest.raises(NoCommonVersionError, match="CreateTopics"):
+        assert [version for _, api, version in cluster.asked if api == "API_VERSIONS"] == [3, 0] * 2
+        assert cluster.asked[-1][1:] == ("METADATA", 5)
+        with pytest.raises(UnsupportedByBroker, match="CreateTopics"):
             await admin.create_topics([NewTopic("t")])
-        with pytest.raises(NoCommonVersionError, match="CreatePartitions"):
+        with pytest.raises(UnsupportedByBroker, match="CreatePartitions"):
             await admin.create_partitions({"t": 1})
 
     run(
@@ -229,36 +242,65 @@ def test_any_broker_will_do_and_none_has_reasons() -> None:
     run(story)
 
 
-def broken(answer: bytes, match: str, error: type[Exception]) -> None:
-    async def main() -> None:
-        ours, theirs = trio.testing.memory_stream_pair()
-        await theirs.send_all(answer)
-        await theirs.send_stream.aclose()
-        connection = Connection(ours, "b", 1, "test")
-        with pytest.raises(error, match=match):
-            await connection.negotiate(1.0)
-        assert not connection.is_open
-        with pytest.raises(ConnectError, match="closed"):
-            await connection.negotiate(1.0)
+def test_what_is_waited_for_is_known_and_the_partition_is_named_at_the_end() -> None:
+    async def story(cluster: Cluster, admin: Admin) -> None:
+        orphan = MetadataResponsePartition(partition_index=3, leader_id=-1)
+        cluster.answers[ApiKey.METADATA] = lambda request: cluster.metadata(
+            [MetadataResponseTopic(name="t", partitions=[orphan])]
+        )
+        seen: list[str] = []
 
-    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+        async def look() -> None:
+            await trio.sleep(2)
+            seen.extend(admin.router.waits.longer_than(1.5))
+
+        cluster.nursery.start_soon(look)
+        began_at = trio.current_time()
+        found = await admin.list_offsets({TopicPartition("t", 3): -1})
+        assert trio.current_time() - began_at == pytest.approx(10, abs=0.1)
+        assert seen == ["leaders: LEADER_NOT_AVAILABLE: t-3 has no leader"]
+        assert "t-3 has no leader" in str(found[TopicPartition("t", 3)])
+        assert admin.router.waits.longer_than(0) == []
+
+    run(story)
 
 
-def test_what_answers_is_no_broker() -> None:
-    broken(b"", "TLS or SASL", ConnectError)
-    broken(b"\0\0\0\x08\0\0", "closed the connection", ConnectError)
-    broken(b"HTTP/1.1 400 Bad Request\r\n", "no Kafka broker", RemoteProtocolError)
-    broken(b"\0\0\0\x06\0\0\0\x05\0\0", "ApiVersionsResponse|early|ends", RemoteProtocolError)
+def test_a_broker_that_does_not_answer_is_named_while_it_is_waited_for() -> None:
+    async def story(cluster: Cluster, admin: Admin) -> None:
+        cluster.silent.add(1)
+        seen: list[str] = []
+
+        async def look() -> None:
+            await trio.sleep(2)
+            seen.extend(admin.router.waits.longer_than(1.5))
+
+        cluster.nursery.start_soon(look)
+        with pytest.raises(BrokerUnreachable, match="broker:1001"):
+            await admin.create_topics([NewTopic("t", 1, 1)])
+        assert seen == ["the controller, broker 1 at broker:1001 to answer CreateTopics"]
+
+    run(story)
 
 
-def test_silence() -> None:
-    async def main() -> None:
-        ours, _theirs = trio.testing.memory_stream_pair()
-        connection = Connection(ours, "b", 1, "test")
-        with pytest.raises(ConnectError, match="within 5 s"):
-            await connection.negotiate(5.0)
+def test_one_leader_that_does_not_answer_holds_no_other_up() -> None:
+    async def story(cluster: Cluster, admin: Admin) -> None:
+        partitions = [MetadataResponsePartition(partition_index=i, leader_id=i) for i in (0, 1)]
+        cluster.answers[ApiKey.METADATA] = lambda request: cluster.metadata(
+            [MetadataResponseTopic(name="t", partitions=partitions)]
+        )
+        cluster.answers[ApiKey.LIST_OFFSETS] = lambda request: ListOffsetsResponse(
+            topics=[
+                ListOffsetsTopicResponse(
+                    name="t", partitions=[ListOffsetsPartitionResponse(partition_index=1, offset=Offset(7))]
+                )
+            ]
+        )
+        cluster.silent.add(0)
+        found = await admin.list_offsets({TopicPartition("t", i): -1 for i in (0, 1)})
+        assert found[TopicPartition("t", 1)] == FoundOffset(Offset(7), WallMs(-1), LeaderEpoch(-1))
+        assert "t-0" in str(found[TopicPartition("t", 0)])
 
-    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    run(story)
 
 
 def test_addresses() -> None:

@@ -3,27 +3,42 @@
 import pytest
 import trio
 
+from ottla.client.errors import BrokerUnreachable
 from ottla.commands.diagnosis.connection_checks import Doctor
-from ottla.connection import ConnectError
-from wire.errors import Error, RemoteProtocolError
+from wire.errors import Error
 from wire.messages.describe_configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
-from wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 
 
 class Place:
     """What stands at an address: a broker with what it says of the cluster."""
 
-    def __init__(self, broker_id, *brokers, controller=0, cluster="c"):
+    def __init__(self, broker_id, *brokers, controller=0, cluster="c", replicas=()):
         self.broker_id = broker_id
         self.metadata = MetadataResponse(
             cluster_id=cluster,
             controller_id=controller,
             brokers=[
                 MetadataResponseBroker(node_id=number, host=host, port=port) for number, host, port in brokers
+            ],
+            topics=[
+                MetadataResponseTopic(
+                    name="t",
+                    partitions=[
+                        MetadataResponsePartition(partition_index=number, replica_nodes=list(ids))
+                        for number, ids in enumerate(replicas)
+                    ],
+                )
             ],
         )
 
@@ -32,7 +47,16 @@ class FakeConnection:
     def __init__(self, place):
         self.place = place
 
-    async def request(self, message, timeout_s):
+    async def __aenter__(self):
+        await trio.lowlevel.checkpoint()
+        if isinstance(self.place, Exception):
+            raise self.place
+        return self
+
+    async def __aexit__(self, *_):
+        await trio.lowlevel.checkpoint()
+
+    async def request(self, message, *, timeout_s):
         await trio.lowlevel.checkpoint()
         if isinstance(message, MetadataRequest):
             return self.place.metadata
@@ -41,9 +65,6 @@ class FakeConnection:
             return DescribeConfigsResponse(results=[DescribeConfigsResult(error_code=Error.INVALID_REQUEST)])
         value = DescribeConfigsResourceResult(name="broker.id", value=str(self.place.broker_id))
         return DescribeConfigsResponse(results=[DescribeConfigsResult(configs=[value])])
-
-    async def close(self):
-        await trio.lowlevel.checkpoint()
 
 
 def examine(places, *bootstrap, names=None, other=None):
@@ -56,18 +77,14 @@ def examine(places, *bootstrap, names=None, other=None):
             raise OSError(-2, "Name or service not known")
         return [found]
 
-    async def connect(host, port, client_id, timeout_s):
-        await trio.lowlevel.checkpoint()
-        place = places.get((host, port), ConnectError(f"{host}:{port}: Connection refused"))
-        if isinstance(place, Exception):
-            raise place
-        return FakeConnection(place)
+    def connect(address):
+        return FakeConnection(places.get(address, BrokerUnreachable(f"{address}: Connection refused")))
 
     async def ask_other(host, port):
         await trio.lowlevel.checkpoint()
         return other
 
-    return trio.run(Doctor(resolve, connect, ask_other).examine, list(bootstrap))
+    return trio.run(Doctor(connect, resolve, ask_other).examine, list(bootstrap))
 
 
 def wrongs(diagnosis):
@@ -174,31 +191,38 @@ def test_no_controller():
     [("TLS", "speaks TLS"), ("ZooKeeper", "a ZooKeeper answers"), (None, "closed the connection")],
 )
 def test_what_closes_the_connection(other, expected):
-    closed = ConnectError("a:1 closed the connection instead of answering")
+    closed = BrokerUnreachable("a:1 closed the connection instead of answering")
     ((_, text, _),) = wrongs(examine({("a", 1): closed}, ("a", 1), other=other))
     assert expected in text
 
 
 def test_an_http_server():
-    answer = RemoteProtocolError("a:1 is no Kafka broker: its answer has length 1213486160")
+    answer = BrokerUnreachable("a:1 is no Kafka broker: its answer has length 1213486160")
     ((_, text, _),) = wrongs(examine({("a", 1): answer}, ("a", 1)))
     assert "HTTP server" in text
 
 
 def test_a_listener_that_wants_a_login():
     class Closing(FakeConnection):
-        async def request(self, message, timeout_s):
+        async def request(self, message, *, timeout_s):
             await trio.lowlevel.checkpoint()
-            raise ConnectError("a:1 closed the connection")
+            raise BrokerUnreachable("a:1 closed the connection")
 
-    async def connect(host, port, client_id, timeout_s):
-        await trio.lowlevel.checkpoint()
+    def connect(address):
         return Closing(None)
 
     async def resolve(host, port):
         await trio.lowlevel.checkpoint()
         return [host]
 
-    diagnosis = trio.run(Doctor(resolve, connect).examine, [("a", 1)])
+    diagnosis = trio.run(Doctor(connect, resolve).examine, [("a", 1)])
     ((_, _, advice),) = wrongs(diagnosis)
     assert "SASL" in advice
+
+
+def test_a_broker_that_holds_replicas_and_is_registered_nowhere():
+    place = Place(0, (0, "h0", 1), replicas=[(0, 7), (7,), (0,)])
+    ((subject, text, advice),) = wrongs(examine({("h0", 1): place}, ("h0", 1)))
+    assert subject == "broker 7"
+    assert text == "registered nowhere, but holds 2 replicas (t-0, t-1)"
+    assert "--remove-brokers 7" in advice

@@ -6,7 +6,8 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.admin import ConnectError, LogDirectory, ReplicaOnDisk
+from ottla.client.admin import LogDirectory, ReplicaOnDisk
+from ottla.client.errors import BrokerUnreachable, refusal
 from ottla.commands.reassignment.directory_moves import (
     MoveState,
     Place,
@@ -18,7 +19,7 @@ from ottla.commands.reassignment.directory_moves import (
 )
 from ottla.commands.reassignment.plan_file import read_directories
 from ottla.commands.terminal.failure import CommandError
-from wire.errors import ApiError, Error
+from wire.errors import Error
 from wire.types import TopicPartition
 
 A0 = TopicPartition("a", 0)
@@ -39,7 +40,7 @@ class FakeAdmin:
     async def describe_log_dirs(self, broker_id, topics):
         await trio.lowlevel.checkpoint()
         if broker_id in self.dead:
-            raise ConnectError("dead")
+            raise BrokerUnreachable("dead")
         self.looks -= 1
         if self.looks < 0:
             self.current |= self.future
@@ -68,7 +69,7 @@ class FakeAdmin:
         for replica, path in wanted.items():
             errors = self.answers.get(replica) or [Error.NONE]
             error = errors.pop(0)
-            found[replica] = None if error is Error.NONE else ApiError(error)
+            found[replica] = None if error is Error.NONE else refusal(error)
             self.future.pop(replica, None)
             if error is Error.NONE and self.current[replica] != path:
                 self.future[replica] = path

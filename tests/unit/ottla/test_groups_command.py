@@ -7,7 +7,8 @@ import pytest
 import trio
 from click.testing import CliRunner
 
-from ottla.admin import ApiError, FoundOffset
+from ottla.client.admin import FoundOffset
+from ottla.client.errors import refusal
 from ottla.commands.groups.group_report import assignment_text
 from ottla.commands.groups.groups import command
 from ottla.commands.groups.offset_resets import (
@@ -113,7 +114,7 @@ class Logs:
         for at, when in wanted.items():
             offset = known.get(when, {ORDERS: 42, PAID: -1}).get(at)
             found[at] = (
-                ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+                refusal(Error.UNKNOWN_TOPIC_OR_PARTITION)
                 if offset is None
                 else FoundOffset(Offset(offset), WallMs(-1), LeaderEpoch(-1))
             )

@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from ottla.admin import ApiError
+from ottla.client.errors import refusal
 from ottla.commands.diagnosis.probe_client import Found
 from ottla.commands.diagnosis.probe_loop import Latencies, Probe
 from wire.errors import Error
@@ -27,14 +27,14 @@ class Client:
     def __init__(self, topic):
         self.topic = topic
 
-    async def close(self):
-        await trio.lowlevel.checkpoint()
+    def close(self):
+        pass
 
     async def produce(self, partition, value, now, timeout_ms):
         await trio.sleep(0.002)
         number = int.from_bytes(value[:8], "big")
         if number in self.topic.refuse:
-            raise ApiError(Error.NOT_ENOUGH_REPLICAS)
+            raise refusal(Error.NOT_ENOUGH_REPLICAS)
         log = self.topic.logs[partition]
         if number not in self.topic.lose:
             log.extend([value] * (2 if self.topic.repeat else 1))

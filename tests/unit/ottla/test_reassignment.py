@@ -8,8 +8,7 @@ import trio
 import trio.testing
 from click.testing import CliRunner
 
-from ottla.admin import (
-    ApiError,
+from ottla.client.admin import (
     ConfigOperation,
     ConfigSource,
     ConfigValue,
@@ -17,7 +16,8 @@ from ottla.admin import (
     Reassignment,
     ReplicaOnDisk,
 )
-from ottla.admin.descriptions import ConfigResource, ResourceKind
+from ottla.client.admin.descriptions import ConfigResource, ResourceKind
+from ottla.client.errors import refusal
 from ottla.commands.reassignment.plan_file import as_text, read_targets, read_topics_to_move
 from ottla.commands.reassignment.progress import RateMeter, duration_text, follow
 from ottla.commands.reassignment.reassign_partitions import command
@@ -137,7 +137,7 @@ class FakeAdmin:
         await trio.lowlevel.checkpoint()
         for resource, ones in changes.items():
             if resource in self.gone:
-                raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+                raise refusal(Error.UNKNOWN_TOPIC_OR_PARTITION)
             stored = self.configs.setdefault(resource, {})
             for change in ones:
                 present = [part for part in stored.get(change.name, "").split(",") if part]

@@ -1,6 +1,6 @@
 """Replicas are compared below the high watermark: by bytes, and by records where they are compacted."""
 
-from ottla.admin.replicas import ReplicaRead
+from ottla.client.admin.replicas import ReplicaRead
 from ottla.replica_comparison import compare_bytes, compare_records
 from tests.unit.storage.samples import batch
 from wire.errors import Error

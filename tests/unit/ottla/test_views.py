@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ottla.admin import PartitionDescription, Reassignment
+from ottla.client.admin import PartitionDescription, Reassignment
 from ottla.commands.local.cluster_directory import BrokerRecord, ClusterState
 from ottla.commands.local.cluster_tables import render
 from ottla.commands.local.cluster_view import ClusterView, PartitionView

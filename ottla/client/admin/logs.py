@@ -3,9 +3,10 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ottla.admin.descriptions import FoundOffset, LogDirectory, ReplicaOnDisk
-from ottla.admin.router import Router, raise_for
-from wire.errors import ApiError, Error
+from ottla.client.admin.descriptions import FoundOffset, LogDirectory, ReplicaOnDisk
+from ottla.client.admin.router import Router, raise_for
+from ottla.client.errors import ClientError, refusal
+from wire.errors import Error
 from wire.types import BrokerId, Offset, TopicPartition, WallMs
 
 
@@ -25,8 +26,8 @@ class LogsAdmin:
             topics: Which partitions of which topics; None for all.
 
         Raises:
-            ApiError: the broker refuses.
-            ConnectError: it does not live, or cannot be reached.
+            ClientError: the broker refuses.
+            BrokerUnreachable: it does not live, or cannot be reached.
         """
         from wire.messages import describe_log_dirs as api
 
@@ -63,7 +64,7 @@ class LogsAdmin:
 
     async def alter_replica_log_dirs(
         self, targets: Mapping[tuple[TopicPartition, BrokerId], str]
-    ) -> dict[tuple[TopicPartition, BrokerId], ApiError | None]:
+    ) -> dict[tuple[TopicPartition, BrokerId], ClientError | None]:
         """Move replicas to other log directories of their brokers.
 
         Args:
@@ -74,7 +75,7 @@ class LogsAdmin:
             got is answered with REPLICA_NOT_AVAILABLE, and made in that directory when it comes.
 
         Raises:
-            ConnectError: a broker does not live, or cannot be reached.
+            BrokerUnreachable: a broker does not live, or cannot be reached.
         """
         from wire.messages import alter_replica_log_dirs as api
 
@@ -82,7 +83,7 @@ class LogsAdmin:
         for (partition, broker_id), path in targets.items():
             topics = by_broker.setdefault(broker_id, {}).setdefault(path, {})
             topics.setdefault(partition.topic, []).append(partition.partition)
-        found: dict[tuple[TopicPartition, BrokerId], ApiError | None] = {}
+        found: dict[tuple[TopicPartition, BrokerId], ClientError | None] = {}
         for broker_id, directories in by_broker.items():
             request = api.AlterReplicaLogDirsRequest(
                 dirs=[
@@ -101,12 +102,12 @@ class LogsAdmin:
                 for result in topic.partitions:
                     key = TopicPartition(topic.topic_name, result.partition_index), broker_id
                     error = Error.from_code(result.error_code)
-                    found[key] = None if error is Error.NONE else ApiError(error)
+                    found[key] = None if error is Error.NONE else refusal(error)
         return found
 
     async def list_offsets(
         self, wanted: Mapping[TopicPartition, int], *, committed: bool = False
-    ) -> dict[TopicPartition, FoundOffset | ApiError]:
+    ) -> dict[TopicPartition, FoundOffset | ClientError]:
         """Look offsets up at the leaders.
 
         Args:
@@ -136,13 +137,13 @@ class LogsAdmin:
                 ],
             )
 
-        def results(answer: Any) -> dict[TopicPartition, FoundOffset | ApiError]:
+        def results(answer: Any) -> dict[TopicPartition, FoundOffset | ClientError]:
             return {
                 TopicPartition(topic.name, found.partition_index): FoundOffset(
                     found.offset, found.timestamp, found.leader_epoch
                 )
                 if found.error_code == 0
-                else ApiError(Error.from_code(found.error_code))
+                else refusal(Error.from_code(found.error_code))
                 for topic in answer.topics
                 for found in topic.partitions
             }
@@ -151,7 +152,7 @@ class LogsAdmin:
 
     async def delete_records(
         self, before: Mapping[TopicPartition, Offset]
-    ) -> dict[TopicPartition, Offset | ApiError]:
+    ) -> dict[TopicPartition, Offset | ClientError]:
         """Delete the records of partitions below given offsets, on every replica.
 
         Args:
@@ -176,11 +177,11 @@ class LogsAdmin:
                 timeout_ms=self._router.timeout_ms,
             )
 
-        def results(answer: Any) -> dict[TopicPartition, Offset | ApiError]:
+        def results(answer: Any) -> dict[TopicPartition, Offset | ClientError]:
             return {
                 TopicPartition(topic.name, result.partition_index): result.low_watermark
                 if result.error_code == 0
-                else ApiError(Error.from_code(result.error_code))
+                else refusal(Error.from_code(result.error_code))
                 for topic in answer.topics
                 for result in topic.partitions
             }
@@ -191,6 +192,6 @@ class LogsAdmin:
         """Return what a broker serves: the lowest and highest version of each API, by its key.
 
         Raises:
-            ConnectError: it does not live, or cannot be reached.
+            BrokerUnreachable: it does not live, or cannot be reached.
         """
         return dict((await self._router.connection_to(broker_id)).versions)

@@ -4,8 +4,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ottla.admin.router import Router, raise_for
-from wire.errors import ApiError, Error
+from ottla.client.admin.router import Router, raise_for
+from ottla.client.errors import ClientError, refusal
+from wire.errors import Error
 from wire.types import BrokerId, Offset, ProducerEpoch, ProducerId, TopicPartition, WallMs
 
 if TYPE_CHECKING:
@@ -71,8 +72,8 @@ class TransactionsAdmin:
             longer_than_ms: Only transactions that began longer ago; all, where negative.
 
         Raises:
-            ApiError: a coordinator refuses, or knows no such state.
-            ConnectError: one cannot be reached: the list would not be whole.
+            ClientError: a coordinator refuses, or knows no such state.
+            BrokerUnreachable: one cannot be reached: the list would not be whole.
         """
         from wire.messages import list_transactions as api
 
@@ -90,7 +91,7 @@ class TransactionsAdmin:
             answer = await self._router.until_settled(ask)
             if answer.unknown_state_filters:
                 names = ", ".join(answer.unknown_state_filters)
-                raise ApiError(Error.INVALID_REQUEST, f"broker {broker_id} knows no state {names}")
+                raise refusal(Error.INVALID_REQUEST, f"broker {broker_id} knows no state {names}")
             found.extend(
                 ListedTransaction(each.transactional_id, broker_id, each.producer_id, each.transaction_state)
                 for each in answer.transaction_states
@@ -101,7 +102,7 @@ class TransactionsAdmin:
         """Describe a transactional id.
 
         Raises:
-            ApiError: there is no such id, or its coordinator refuses.
+            ClientError: there is no such id, or its coordinator refuses.
         """
         from wire.messages import describe_transactions as api
 
@@ -134,11 +135,11 @@ class TransactionsAdmin:
 
     async def describe_producers(
         self, partitions: Collection[TopicPartition], broker_id: BrokerId | None = None
-    ) -> dict[TopicPartition, list[ProducerDescription] | ApiError]:
+    ) -> dict[TopicPartition, list[ProducerDescription] | ClientError]:
         """Return the producers that replicas know: of the leaders, or of one broker's replicas.
 
         Raises:
-            ConnectError: that broker cannot be reached.
+            BrokerUnreachable: that broker cannot be reached.
         """
         from wire.messages import describe_producers as api
 
@@ -152,7 +153,7 @@ class TransactionsAdmin:
 
         def results(
             answer: api.DescribeProducersResponse,
-        ) -> Mapping[TopicPartition, list[ProducerDescription] | ApiError]:
+        ) -> Mapping[TopicPartition, list[ProducerDescription] | ClientError]:
             return {
                 TopicPartition(topic.name, each.partition_index): _producers(each)
                 for topic in answer.topics
@@ -173,8 +174,8 @@ class TransactionsAdmin:
         """Write an abort marker to a partition's leader, past the coordinator, which does not learn of it.
 
         Raises:
-            ApiError: the leader refuses, or there is none.
-            ConnectError: it cannot be reached.
+            ClientError: the leader refuses, or there is none.
+            BrokerUnreachable: it cannot be reached.
         """
         from wire.messages import write_txn_markers as api
 
@@ -195,9 +196,9 @@ class TransactionsAdmin:
             ]
         )
 
-        def results(answer: api.WriteTxnMarkersResponse) -> dict[TopicPartition, Error | ApiError]:
+        def results(answer: api.WriteTxnMarkersResponse) -> dict[TopicPartition, Error | ClientError]:
             return {
-                TopicPartition(topic.name, each.partition_index): ApiError(Error.from_code(each.error_code))
+                TopicPartition(topic.name, each.partition_index): refusal(Error.from_code(each.error_code))
                 if each.error_code
                 else Error.NONE
                 for marker in answer.markers
@@ -206,7 +207,7 @@ class TransactionsAdmin:
             }
 
         outcome = (await self._router.ask_leaders([partition], lambda _: request, results))[partition]
-        if isinstance(outcome, ApiError):
+        if isinstance(outcome, ClientError):
             raise outcome
 
     async def transactions_of(
@@ -215,22 +216,22 @@ class TransactionsAdmin:
         """Return the transaction of each producer, None where no coordinator knows the producer.
 
         Raises:
-            ApiError, ConnectError: as `list_transactions` and `describe_transaction`.
+            ClientError, BrokerUnreachable: as `list_transactions` and `describe_transaction`.
         """
         found: dict[ProducerId, TransactionDescription | None] = dict.fromkeys(producer_ids)
         for listed in await self.list_transactions(producer_ids=producer_ids):
             try:
                 found[listed.producer_id] = await self.describe_transaction(listed.transactional_id)
-            except ApiError as error:
+            except ClientError as error:
                 if error.error is not Error.TRANSACTIONAL_ID_NOT_FOUND:
                     raise
         return found
 
 
-def _producers(found: "PartitionResponse") -> list[ProducerDescription] | ApiError:
+def _producers(found: "PartitionResponse") -> list[ProducerDescription] | ClientError:
     if found.error_code:
         error = Error.from_code(found.error_code)
-        return ApiError(error, found.error_message or error.text)
+        return refusal(error, found.error_message or error.text)
     return [
         ProducerDescription(
             each.producer_id,

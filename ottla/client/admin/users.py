@@ -3,9 +3,10 @@
 import secrets
 from collections.abc import Mapping, Sequence
 
-from ottla.admin.router import Router
+from ottla.client.admin.router import Router
+from ottla.client.errors import refusal
 from security.scram import ScramMechanism, salted
-from wire.errors import ApiError, Error
+from wire.errors import Error
 from wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
@@ -28,7 +29,7 @@ class UsersAdmin:
         A named user without a credential has none of them.
 
         Raises:
-            ApiError: the cluster refuses.
+            ClientError: the cluster refuses.
         """
         request = DescribeUserScramCredentialsRequest(users=[UserName(name=name) for name in names])
         answer = await self._router.ask_any(request)
@@ -59,7 +60,7 @@ class UsersAdmin:
             removed: The mechanisms that the user no longer has.
 
         Raises:
-            ApiError: the cluster refuses; nothing was changed.
+            ClientError: the cluster refuses; nothing was changed.
         """
         upsertions = []
         for mechanism, (password, iterations) in passwords.items():
@@ -86,4 +87,4 @@ class UsersAdmin:
 
 def _raise_for(code: int, message: str | None) -> None:
     if code:
-        raise ApiError(Error.from_code(code), message)
+        raise refusal(Error.from_code(code), message)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ottla.admin.descriptions import (
+from ottla.client.admin.descriptions import (
     ConfigChange,
     ConfigResource,
     ConfigSource,
@@ -11,8 +11,8 @@ from ottla.admin.descriptions import (
     ConfigValue,
     ResourceKind,
 )
-from ottla.admin.router import Router, raise_for
-from wire.errors import ApiError
+from ottla.client.admin.router import Router, raise_for
+from ottla.client.errors import ClientError
 from wire.schema import Request
 from wire.types import BrokerId
 
@@ -33,7 +33,7 @@ class ConfigsAdmin:
             synonyms: Whether to tell all the places that each value could come from.
 
         Raises:
-            ApiError: of the first resource that has an error.
+            ClientError: of the first resource that has an error.
         """
         from wire.messages import describe_configs as api
 
@@ -83,11 +83,11 @@ class ConfigsAdmin:
             validate_only: Whether to check only.
 
         Raises:
-            ApiError: of the first resource that has an error; others may have been changed.
+            ClientError: of the first resource that has an error; others may have been changed.
         """
         from wire.messages import incremental_alter_configs as api
 
-        problem: ApiError | None = None
+        problem: ClientError | None = None
         for broker_id, group in _by_broker(tuple(changes)).items():
             request = api.IncrementalAlterConfigsRequest(
                 resources=[
@@ -110,7 +110,7 @@ class ConfigsAdmin:
                 resource = ConfigResource(ResourceKind(result.resource_type), result.resource_name)
                 try:
                     raise_for(result.error_code, result.error_message, resource_text(resource))
-                except ApiError as error:
+                except ClientError as error:
                     problem = problem or error
         if problem is not None:
             raise problem

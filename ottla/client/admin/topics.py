@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ottla.admin.descriptions import NewTopic, PartitionDescription, TopicDescription
-from ottla.admin.router import Router, raise_for
-from wire.errors import ApiError, Error
+from ottla.client.admin.descriptions import NewTopic, PartitionDescription, TopicDescription
+from ottla.client.admin.router import Router, raise_for
+from ottla.client.errors import refusal
+from wire.errors import Error
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from wire.types import NO_TOPIC_ID, BrokerId
 
@@ -31,7 +32,7 @@ class TopicsAdmin:
             broker_id: Whom to ask, where that matters: the controller knows first of what it has decided.
 
         Raises:
-            ApiError: one of the named topics does not exist, or may not be seen.
+            ClientError: one of the named topics does not exist, or may not be seen.
         """
         topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
@@ -40,7 +41,7 @@ class TopicsAdmin:
         for topic in answer.topics:
             if topic.error_code and names is not None:
                 error = Error.from_code(topic.error_code)
-                raise ApiError(error, f"topic {topic.name!r}: {error.text}")
+                raise refusal(error, f"topic {topic.name!r}: {error.text}")
             if topic.error_code == 0 and topic.name is not None:
                 found.append(_topic(topic))
         return sorted(found, key=lambda topic: topic.name)
@@ -54,7 +55,7 @@ class TopicsAdmin:
             What became of each, by name: NONE, or TOPIC_ALREADY_EXISTS.
 
         Raises:
-            ApiError: another error, of the first topic that has one; the topics before and after it may exist.
+            ClientError: another error, of the first topic that has one; the topics before and after it may exist.
         """
         from wire.messages import create_topics as api
 
@@ -92,7 +93,7 @@ class TopicsAdmin:
         """Delete topics; the controller finishes the deletion on its own.
 
         Raises:
-            ApiError: the error of the first topic that has one; others may be deleted.
+            ClientError: the error of the first topic that has one; others may be deleted.
         """
         from wire.messages import delete_topics as api
 
@@ -115,7 +116,7 @@ class TopicsAdmin:
             assignments: The replicas of the new partitions, in order; absent, the controller places them.
 
         Raises:
-            ApiError: the error of the first topic that has one; others may have grown.
+            ClientError: the error of the first topic that has one; others may have grown.
         """
         from wire.messages import create_partitions as api
 

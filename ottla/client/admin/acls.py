@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
-from ottla.admin.router import Router, raise_for
+from ottla.client.admin.router import Router, raise_for
 from wire.acl_codes import ANY_CODE, Operation, PatternType, Permission, ResourceType
 from wire.messages import create_acls, delete_acls, describe_acls
 
@@ -57,7 +57,7 @@ class AclsAdmin:
         """Create rules; one that exists is created.
 
         Raises:
-            ApiError: of the first rule that was refused; others may have been created.
+            ClientError: of the first rule that was refused; others may have been created.
         """
         request = create_acls.CreateAclsRequest(
             creations=[
@@ -81,7 +81,7 @@ class AclsAdmin:
         """Return the rules that are meant, sorted.
 
         Raises:
-            ApiError: the cluster refuses to tell, or has no authorizer.
+            ClientError: the cluster refuses to tell, or has no authorizer.
         """
         request = describe_acls.DescribeAclsRequest(
             resource_type_filter=_code(selection.resource_type),
@@ -112,7 +112,7 @@ class AclsAdmin:
         """Delete the rules that are meant, and return them.
 
         Raises:
-            ApiError: of the first that could not be deleted; others may have been.
+            ClientError: of the first that could not be deleted; others may have been.
         """
         request = delete_acls.DeleteAclsRequest(
             filters=[

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ottla.admin.router import Router, raise_for
+from ottla.client.admin.router import Router, raise_for
 from wire.messages import (
     create_delegation_token,
     describe_delegation_token,
@@ -54,7 +54,7 @@ class TokensAdmin:
             owner: Whom it stands for; None is whoever asks.
 
         Raises:
-            ApiError: the cluster refuses.
+            ClientError: the cluster refuses.
         """
         request = create_delegation_token.CreateDelegationTokenRequest(
             owner_principal_type=None if owner is None else owner[0],
@@ -82,7 +82,7 @@ class TokensAdmin:
         """Have a token hold longer, and return until when; a negative period is the brokers' own.
 
         Raises:
-            ApiError: the cluster refuses.
+            ClientError: the cluster refuses.
         """
         request = renew_delegation_token.RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period_ms)
         answer: renew_delegation_token.RenewDelegationTokenResponse = await self._router.ask_any(request)
@@ -93,7 +93,7 @@ class TokensAdmin:
         """End a token after a period, and return when; at once for a negative one.
 
         Raises:
-            ApiError: the cluster refuses.
+            ClientError: the cluster refuses.
         """
         request = expire_delegation_token.ExpireDelegationTokenRequest(
             hmac=hmac, expiry_time_period_ms=period_ms
@@ -108,7 +108,7 @@ class TokensAdmin:
         """Return the tokens of some owners, or of all, that this user may see.
 
         Raises:
-            ApiError: the cluster refuses.
+            ClientError: the cluster refuses.
         """
         request = describe_delegation_token.DescribeDelegationTokenRequest(
             owners=None

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 
-from ottla.admin.descriptions import Reassignment
-from ottla.admin.router import Router, raise_for
-from wire.errors import ApiError, Error
+from ottla.client.admin.descriptions import Reassignment
+from ottla.client.admin.router import Router, raise_for
+from ottla.client.errors import ClientError, refusal
+from wire.errors import Error
 from wire.types import BrokerId, TopicPartition
 
 
@@ -46,7 +47,7 @@ class MovesAdmin:
 
     async def alter_reassignments(
         self, targets: Mapping[TopicPartition, Sequence[BrokerId] | None]
-    ) -> dict[TopicPartition, ApiError | None]:
+    ) -> dict[TopicPartition, ClientError | None]:
         """Begin to move partitions, or cancel their moves.
 
         Args:
@@ -56,7 +57,7 @@ class MovesAdmin:
             What is wrong with each; None where its move was begun or cancelled.
 
         Raises:
-            ApiError: the controller refuses all of it.
+            ClientError: the controller refuses all of it.
         """
         from wire.messages import alter_partition_reassignments as api
 
@@ -89,7 +90,7 @@ class MovesAdmin:
 
     async def elect_leaders(
         self, kind: Election, partitions: Iterable[TopicPartition] | None
-    ) -> dict[TopicPartition, ApiError | None]:
+    ) -> dict[TopicPartition, ClientError | None]:
         """Have leaders elected, and wait until they are.
 
         Args:
@@ -100,7 +101,7 @@ class MovesAdmin:
             Why the leader of each was not elected; None where it was.
 
         Raises:
-            ApiError: the controller refuses all of it.
+            ClientError: the controller refuses all of it.
         """
         from wire.messages import elect_leaders as api
 
@@ -133,6 +134,6 @@ class MovesAdmin:
         }
 
 
-def error_of(code: int, message: str | None) -> ApiError | None:
+def error_of(code: int, message: str | None) -> ClientError | None:
     """Return the error that a code stands for; None for 0."""
-    return None if code == 0 else ApiError(Error.from_code(code), message)
+    return None if code == 0 else refusal(Error.from_code(code), message)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from ottla.admin.router import Router, raise_for
+from ottla.client.admin.router import Router, raise_for
 from wire.errors import Error
 from wire.types import BrokerId, Offset, TopicId, TopicPartition, WallMs
 
@@ -51,8 +51,8 @@ class ReplicasAdmin:
             max_wait_ms: How long it may wait for something to come.
 
         Raises:
-            ApiError: the broker refuses.
-            ConnectError: it does not live, or cannot be reached.
+            ClientError: the broker refuses.
+            BrokerUnreachable: it does not live, or cannot be reached.
         """
         from wire.messages import fetch as api
 
@@ -87,7 +87,7 @@ class ReplicasAdmin:
         """Return where a broker's replica starts; None where it does not say.
 
         Raises:
-            ConnectError: the broker does not live, or cannot be reached.
+            BrokerUnreachable: the broker does not live, or cannot be reached.
         """
         from wire.messages import list_offsets as api
 

@@ -1,44 +1,36 @@
 """The admin client itself."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from functools import partial
-from typing import Final
-
-from ottla.addresses import parse_addresses
-from ottla.admin.acls import AclsAdmin
-from ottla.admin.configs import ConfigsAdmin
-from ottla.admin.groups import GroupsAdmin
-from ottla.admin.logs import LogsAdmin
-from ottla.admin.moves import MovesAdmin
-from ottla.admin.quotas import QuotasAdmin
-from ottla.admin.replicas import ReplicasAdmin
-from ottla.admin.router import Router
-from ottla.admin.tokens import TokensAdmin
-from ottla.admin.topics import TopicsAdmin
-from ottla.admin.transactions import TransactionsAdmin
-from ottla.admin.users import UsersAdmin
-from ottla.connection import connect
-from security.client_config import PLAINTEXT, ClientSecurity
-
-REQUEST_TIMEOUT_S: Final = 30.0
+from ottla.client.admin.acls import AclsAdmin
+from ottla.client.admin.configs import ConfigsAdmin
+from ottla.client.admin.descriptions import FoundOffset
+from ottla.client.admin.groups import GroupsAdmin
+from ottla.client.admin.logs import LogsAdmin
+from ottla.client.admin.moves import MovesAdmin
+from ottla.client.admin.quotas import QuotasAdmin
+from ottla.client.admin.replicas import ReplicasAdmin
+from ottla.client.admin.router import Router
+from ottla.client.admin.tokens import TokensAdmin
+from ottla.client.admin.topics import TopicsAdmin
+from ottla.client.admin.transactions import TransactionsAdmin
+from ottla.client.admin.users import UsersAdmin
+from wire.types import TopicPartition
 
 
 class Admin:
-    """Asks a cluster about its topics, brokers, logs and groups, and changes them. Made by `open_admin`.
+    """Asks a cluster about its topics, brokers, logs and groups, and changes them. `Kafka.admin` is one.
 
-    Each call raises `ApiError` where the cluster refuses, `ConnectError` where it cannot be reached in time,
-    and `NoCommonVersionError` where the broker does not serve what is asked. The calls are those of its parts, which
-    say what each does.
+    Each call takes at most the client's ``api_timeout``, and raises `ClientError`, with the broker's `error`, where the
+    cluster refuses, `BrokerUnreachable` where it cannot be reached in time, and `UnsupportedByBroker` where the broker
+    does not serve what is asked. Cancelled, a call leaves it open whether the cluster carried it out. The calls are
+    those of its parts, which say what each does.
 
     Args:
-        router: Connections to the brokers.
+        router: Finds the brokers.
     """
 
     def __init__(self, router: Router) -> None:
-        self.connector = router.connector
+        self.router = router
         self.refresh = router.refresh
-        self.close = router.close
 
         topics = TopicsAdmin(router)
         self.list_topics = topics.list_topics
@@ -101,31 +93,18 @@ class Admin:
         self.describe_scram_users = users.describe_scram_users
         self.alter_scram_credentials = users.alter_scram_credentials
 
+    async def lag(self, group_id: str) -> dict[TopicPartition, int]:
+        """Return how many offsets each partition's end is ahead of what a group has committed there.
 
-@asynccontextmanager
-async def open_admin(
-    bootstrap_servers: str,
-    *,
-    client_id: str = "ottla-admin",
-    timeout_s: float = REQUEST_TIMEOUT_S,
-    security: ClientSecurity = PLAINTEXT,
-) -> AsyncIterator[Admin]:
-    """Connect to a cluster by some of its brokers.
+        A partition whose end is not known in time is left out.
 
-    Args:
-        bootstrap_servers: ``host:port,host:port``; any that answers will do.
-        client_id: What the brokers see us as.
-        timeout_s: How long each call may take, its retries included.
-        security: TLS and SASL, for instance from `security.client_config.client_security`.
-
-    Raises:
-        ValueError: the servers are not written as ``host:port``.
-        BootstrapError: none of them answers.
-    """
-    connector = partial(connect, security=security)
-    admin = Admin(Router(parse_addresses(bootstrap_servers), client_id, timeout_s, connector))
-    try:
-        await admin.refresh()
-        yield admin
-    finally:
-        await admin.close()
+        Raises:
+            ClientError: The coordinator refuses, or cannot be reached.
+        """
+        committed = await self.committed_offsets(group_id)
+        ends = await self.list_offsets(dict.fromkeys(committed, -1))
+        return {
+            partition: max(end.offset - committed[partition].offset, 0)
+            for partition, end in ends.items()
+            if isinstance(end, FoundOffset)
+        }

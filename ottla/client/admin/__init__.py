@@ -1,15 +1,15 @@
-"""The trio admin client: topics, partitions, configurations and the state of a cluster.
+"""The administrator's part of the client: topics, partitions, configurations and the state of a cluster.
 
-    async with open_admin("127.0.0.1:9092,127.0.0.1:9093") as admin:
-        await admin.create_topics([NewTopic("orders", partitions=3, replication_factor=3)])
+    async with connect("127.0.0.1:9092,127.0.0.1:9093") as kafka:
+        await kafka.admin.create_topics([NewTopic("orders", partitions=3, replication_factor=3)])
 
 What the controller must do is sent to it, and again to its successor where it has changed meanwhile. After a
 broken connection a request is sent again: whether it was carried out the first time is unknown, so that a
 creation may answer that the topic exists.
 """
 
-from ottla.admin.client import Admin, open_admin
-from ottla.admin.descriptions import (
+from ottla.client.admin.client import Admin
+from ottla.client.admin.descriptions import (
     Broker,
     ClusterDescription,
     ConfigChange,
@@ -27,17 +27,12 @@ from ottla.admin.descriptions import (
     ResourceKind,
     TopicDescription,
 )
-from ottla.admin.groups import CommittedPosition, GroupDescription, GroupMember, ListedGroup
-from ottla.admin.moves import Election
-from ottla.admin.router import BootstrapError
-from ottla.admin.transactions import ListedTransaction, ProducerDescription, TransactionDescription
-from ottla.connection import ConnectError, NoCommonVersionError
-from wire.errors import ApiError
+from ottla.client.admin.groups import CommittedPosition, GroupDescription, GroupMember, ListedGroup
+from ottla.client.admin.moves import Election
+from ottla.client.admin.transactions import ListedTransaction, ProducerDescription, TransactionDescription
 
 __all__ = [
     "Admin",
-    "ApiError",
-    "BootstrapError",
     "Broker",
     "ClusterDescription",
     "CommittedPosition",
@@ -47,7 +42,6 @@ __all__ = [
     "ConfigSource",
     "ConfigSynonym",
     "ConfigValue",
-    "ConnectError",
     "Election",
     "FoundOffset",
     "GroupDescription",
@@ -56,7 +50,6 @@ __all__ = [
     "ListedTransaction",
     "LogDirectory",
     "NewTopic",
-    "NoCommonVersionError",
     "PartitionDescription",
     "ProducerDescription",
     "Reassignment",
@@ -64,5 +57,4 @@ __all__ = [
     "ResourceKind",
     "TopicDescription",
     "TransactionDescription",
-    "open_admin",
 ]

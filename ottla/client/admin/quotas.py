@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.admin.router import Router, raise_for
+from ottla.client.admin.router import Router, raise_for
 from wire.messages import alter_client_quotas, describe_client_quotas
 
 EntityParts = Mapping[str, str | None]
@@ -30,7 +30,7 @@ class QuotasAdmin:
             strict: Whether it may have no others.
 
         Raises:
-            ApiError: the cluster refuses to tell.
+            ClientError: the cluster refuses to tell.
         """
         request = describe_client_quotas.DescribeClientQuotasRequest(
             components=[
@@ -64,7 +64,7 @@ class QuotasAdmin:
             validate_only: Whether to check only.
 
         Raises:
-            ApiError: the change cannot be made.
+            ClientError: the change cannot be made.
         """
         request = alter_client_quotas.AlterClientQuotasRequest(
             entries=[

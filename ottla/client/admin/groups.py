@@ -3,8 +3,9 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ottla.admin.router import MOVING, Router, raise_for
-from wire.errors import ApiError, Error, RemoteProtocolError
+from ottla.client.admin.router import MOVING, Router, raise_for
+from ottla.client.errors import refusal
+from wire.errors import Error, RemoteProtocolError
 from wire.types import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
 
 _GROUPS = 0
@@ -68,8 +69,8 @@ class GroupsAdmin:
             types: Only groups of these types, likewise.
 
         Raises:
-            ApiError: a coordinator refuses.
-            ConnectError: one cannot be reached: the list would not be whole.
+            ClientError: a coordinator refuses.
+            BrokerUnreachable: one cannot be reached: the list would not be whole.
         """
         from wire.messages import list_groups as api
 
@@ -93,7 +94,7 @@ class GroupsAdmin:
         """Describe a group.
 
         Raises:
-            ApiError: the coordinator refuses.
+            ClientError: the coordinator refuses.
         """
         from wire.messages import describe_groups as api
 
@@ -124,7 +125,7 @@ class GroupsAdmin:
         """Return all offsets that a group has committed.
 
         Raises:
-            ApiError: the coordinator refuses.
+            ClientError: the coordinator refuses.
         """
         from wire.messages import offset_fetch as api
 
@@ -153,7 +154,7 @@ class GroupsAdmin:
         """Set offsets of a group that has no members, and return what became of each.
 
         Raises:
-            ApiError: the coordinator cannot be found in time.
+            ClientError: the coordinator cannot be found in time.
         """
         from wire.messages import offset_commit as api
 
@@ -187,7 +188,7 @@ class GroupsAdmin:
             }
             for error in results.values():
                 if error in MOVING:
-                    raise ApiError(error)
+                    raise refusal(error)
             return results
 
         return await self._router.until_settled(ask)
@@ -207,7 +208,7 @@ class GroupsAdmin:
                 (result,) = answer.results
                 error = Error.from_code(result.error_code)
                 if error in MOVING:
-                    raise ApiError(error)
+                    raise refusal(error)
                 return error
 
             outcomes[group_id] = await self._router.until_settled(ask)
@@ -219,7 +220,7 @@ class GroupsAdmin:
         """Delete offsets of topics that no member subscribes to, and return what became of each.
 
         Raises:
-            ApiError: the coordinator refuses all: there is no such group, or it has members of another protocol.
+            ClientError: the coordinator refuses all: there is no such group, or it has members of another protocol.
         """
         from wire.messages import offset_delete as api
 
