@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ottla.commands.kafka_lines.tokens import created_lines, described_lines, ended_lines
 from ottla.commands.terminal.connecting import cluster_options, with_admin
 from ottla.commands.terminal.failure import CommandError
+from ottla.commands.terminal.kafka_style import prints_as_kafka
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin
-    from ottla.admin.tokens import TokenDescription
+    from ottla.client.admin import Admin
+    from ottla.client.admin.tokens import TokenDescription
 
 
 @click.command("delegation-tokens")
@@ -52,16 +54,24 @@ def command(
                 options["max_life_time_period"],
                 owners[0] if owners else None,
             )
-            _show([token], as_json=as_json)
+            if prints_as_kafka():
+                lines = created_lines(token, options["renewer_principal"], options["max_life_time_period"])
+                click.echo("\n".join(lines))
+            else:
+                _show([token], as_json=as_json)
         elif options["describe"]:
             owners = [_principal(each) for each in options["owner_principal"]]
-            _show(await admin.describe_tokens(owners or None), as_json=as_json)
+            tokens = await admin.describe_tokens(owners or None)
+            if prints_as_kafka():
+                click.echo("\n".join(described_lines(tokens, options["owner_principal"])))
+            else:
+                _show(tokens, as_json=as_json)
         elif options["renew"]:
             ends_ms = await admin.renew_token(_hmac(options["hmac"]), options["renew_time_period"])
-            _show_end(ends_ms, as_json=as_json)
+            _show_end("renew", options["hmac"], options["renew_time_period"], ends_ms, as_json=as_json)
         else:
             ends_ms = await admin.expire_token(_hmac(options["hmac"]), options["expiry_time_period"])
-            _show_end(ends_ms, as_json=as_json)
+            _show_end("expire", options["hmac"], options["expiry_time_period"], ends_ms, as_json=as_json)
 
     with_admin("delegation-tokens", bootstrap_server, timeout_s, command_config, body)
 
@@ -128,10 +138,12 @@ def _show(tokens: "Sequence[TokenDescription]", *, as_json: bool) -> None:
     open_console().print(table)
 
 
-def _show_end(ends_ms: int, *, as_json: bool) -> None:
+def _show_end(operation: str, hmac: str, period_ms: int, ends_ms: int, *, as_json: bool) -> None:
     import json
 
-    if as_json:
+    if prints_as_kafka():
+        click.echo("\n".join(ended_lines(operation, hmac, period_ms, ends_ms)))
+    elif as_json:
         click.echo(json.dumps({"expires": _time(ends_ms)}))
     else:
         click.echo(f"The token expires at {_time(ends_ms)}.")
