@@ -68,7 +68,7 @@ def describe_partitions(replicas: Replicas) -> list[dict[str, Any]]:
     described = []
     for partition in replicas.hosted:
         log = partition.log
-        state = replicas.fetchers.state_of(partition.topic_partition)
+        state = replicas.fetcher_pool.state_of(partition.topic_partition)
         described.append(
             {
                 "topic": partition.topic_partition.topic,

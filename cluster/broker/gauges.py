@@ -91,7 +91,7 @@ def _add_partition_gauges(metrics: "BrokerMetrics", components: "Components") ->
     def lags() -> "dict[Labels, float]":
         return {
             (f"fetcher-{state.partition.leader_id}", *map(str, partition)): float(state.lag)
-            for fetcher in replicas.fetchers
+            for fetcher in replicas.fetcher_pool
             for partition, state in fetcher.states.items()
             if state.lag is not None
         }

@@ -96,7 +96,7 @@ def begin(call: "ApiCall[_Broker]") -> None:
             replicas.sessions.forget(session)
         call.respond(_response(call, session, answers))
 
-    replicas.fetches.fetch(session, params, finish)
+    replicas.fetch_service.fetch(session, params, finish)
 
 
 def _params(

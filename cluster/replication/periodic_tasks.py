@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 import trio
 
-from cluster.replication.follower.fetcher_pool import Fetchers
+from cluster.replication.follower.fetcher_pool import FetcherPool
 from cluster.replication.moves.replica_moves import ReplicaMoves
 from cluster.replication.roles.hosted_partitions import HostedPartitions
 from cluster.zookeeper.client import ZooKeeperError
@@ -49,7 +49,7 @@ class PeriodicTasks:
     Args:
         broker_id: This broker.
         hosted: The partitions.
-        fetchers: Stop at logs that start later, and leave partitions that are gone.
+        fetcher_pool: Learns of logs that start later, and of partitions that are gone.
         moves: Abandoned where a directory fails.
         store: The logs.
         zookeeper: Where failed directories are announced.
@@ -63,7 +63,7 @@ class PeriodicTasks:
         self,
         broker_id: "BrokerId",
         hosted: HostedPartitions,
-        fetchers: Fetchers,
+        fetcher_pool: FetcherPool,
         moves: ReplicaMoves,
         store: "LogStore",
         zookeeper: LogDirStore,
@@ -75,7 +75,7 @@ class PeriodicTasks:
     ) -> None:
         self._broker_id = broker_id
         self._hosted = hosted
-        self._fetchers = fetchers
+        self._fetcher_pool = fetcher_pool
         self._moves = moves
         self._store = store
         self._zookeeper = zookeeper
@@ -167,7 +167,7 @@ class PeriodicTasks:
                 partition = self._hosted.get(log.topic_partition)
                 if log.log_start_offset != start and partition is not None:
                     partition.waiters.fire_watermark()
-                    self._fetchers.log_starts_moved([log.topic_partition])
+                    self._fetcher_pool.log_starts_moved([log.topic_partition])
             if count % SLICE == SLICE - 1:
                 await trio.lowlevel.checkpoint()
         return removed
@@ -208,7 +208,7 @@ class PeriodicTasks:
         """Take every partition of a directory offline; the others serve on."""
         for partition in self._hosted:
             if partition.log is not None and partition.log.log_directory is log_directory:
-                self._fetchers.leave(partition.topic_partition)
+                self._fetcher_pool.leave(partition.topic_partition)
                 self._hosted.take_offline(partition)
         self._moves.directory_failed(log_directory)
         self._directory_failed.set()

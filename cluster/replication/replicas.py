@@ -15,9 +15,9 @@ from cluster.network.endpoints import Endpoint
 from cluster.network.offloads import Offloads
 from cluster.replication.compaction import Compaction
 from cluster.replication.follower.fetcher import Fetcher
-from cluster.replication.follower.fetcher_pool import Fetchers
+from cluster.replication.follower.fetcher_pool import FetcherPool
 from cluster.replication.leader.appends import NO_TOKENS, Appends, Tokens
-from cluster.replication.leader.fetch_service import Fetches
+from cluster.replication.leader.fetch_service import FetchService
 from cluster.replication.leader.fetch_session_cache import FetchSessionCache
 from cluster.replication.leader.group_flush import GroupFlush
 from cluster.replication.leader.record_deletions import OnDeleted, delete_records
@@ -124,9 +124,9 @@ class Replicas:
 
     Attributes:
         hosted: The partitions.
-        fetches: Serves fetches.
+        fetch_service: Serves fetches.
         sessions: The fetch sessions.
-        fetchers: Follow other brokers.
+        fetcher_pool: Follows other brokers.
         moves: Move replicas between the directories of this broker.
         roles: Carries out the controller's orders; has the callbacks on leadership changes.
         isr_changes: Writes ISRs.
@@ -169,7 +169,7 @@ class Replicas:
             lambda settings: settings.follower_replication_throttled_replicas,
             config.replication_quota_window_size_seconds,
         )
-        self.fetches = self._make_fetches()
+        self.fetch_service = self._make_fetch_service()
         self.sessions = FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots, lambda: random.randint(1, 2**31 - 1)
         )
@@ -177,7 +177,7 @@ class Replicas:
             self.hosted, clock, timer, lambda: config.transaction_partition_verification_enable
         )
         self.verified_appends = VerifiedAppends(self.hosted, self._appends, clock)
-        self.fetchers = Fetchers(config, self._make_fetcher)
+        self.fetcher_pool = FetcherPool(config, self._make_fetcher)
         self.moves = self._make_moves(offloads)
         self.roles = ControllerRequests(
             broker_id,
@@ -185,8 +185,8 @@ class Replicas:
             self._partition_maker(),
             store,
             metadata,
-            self.fetchers,
-            self.fetches,
+            self.fetcher_pool,
+            self.fetch_service,
             self.moves,
             clock,
             self._log_configs,
@@ -197,7 +197,7 @@ class Replicas:
         self.upkeep = PeriodicTasks(
             broker_id,
             self.hosted,
-            self.fetchers,
+            self.fetcher_pool,
             self.moves,
             store,
             zookeeper,
@@ -210,9 +210,9 @@ class Replicas:
         self.roles.on_stopped.append(self._forget_metrics)
         config.on_change(self._settings_changed)
 
-    def _make_fetches(self) -> Fetches:
+    def _make_fetch_service(self) -> FetchService:
         config = self._config
-        return Fetches(
+        return FetchService(
             self.hosted.find,
             self._metadata,
             self._clock,
@@ -251,7 +251,7 @@ class Replicas:
                 self._broker_id,
                 self._metadata.is_alive,
                 config.replica_lag_time_max_ms / 1000,
-                self.fetches.wake_follower,
+                self.fetch_service.wake_follower,
                 config.log_flush_on_ack,
             ),
             metrics=self._metrics,
@@ -261,7 +261,7 @@ class Replicas:
 
     def _settings_changed(self, names: frozenset[str]) -> None:
         if "num.replica.fetchers" in names:
-            self.fetchers.resize()
+            self.fetcher_pool.resize()
 
     def _forget_metrics(self, stopped: "Sequence[tuple[TopicPartition, LeaderEpoch | None]]") -> None:
         """Drop the counters of topics of which nothing is left here."""
@@ -270,7 +270,7 @@ class Replicas:
             self._metrics.forget_topic(topic)
 
     def _log_moved(self, partition: Partition) -> None:
-        self.fetchers.log_starts_moved([partition.topic_partition])
+        self.fetcher_pool.log_starts_moved([partition.topic_partition])
 
     @property
     def broker_epoch(self) -> BrokerEpoch:
@@ -289,7 +289,7 @@ class Replicas:
         """
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self.fetchers.run, name="fetchers")
+                nursery.start_soon(self.fetcher_pool.run, name="fetchers")
                 nursery.start_soon(self.moves.run, name="moves between directories")
                 nursery.start_soon(self.isr_changes.run, name="ISR changes")
                 nursery.start_soon(self._group_flush.run, name="flushing before acknowledging")

@@ -31,7 +31,7 @@ OnFailed = Callable[[TopicPartition, str], None]
 MakeFetcher = Callable[[BrokerId, int, OnFailed], Fetcher]
 
 
-class Fetchers:
+class FetcherPool:
     """Starts and stops fetchers as partitions come and go.
 
     Args:

@@ -53,7 +53,7 @@ SelectReplica = Callable[["Partition", "FetchItem", "FetchParams"], BrokerId]
 """Gives the replica that a consumer is better served by, or ``NO_BROKER`` where the leader is as good as any."""
 
 
-class Fetches:
+class FetchService:
     """Every fetch under way at one broker.
 
     Args:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from cluster.replication.follower.fetcher_pool import Fetchers
-from cluster.replication.leader.fetch_service import Fetches
+from cluster.replication.follower.fetcher_pool import FetcherPool
+from cluster.replication.leader.fetch_service import FetchService
 from cluster.replication.moves.replica_moves import ReplicaMoves
 from cluster.replication.partition.partition import Partition
 from cluster.replication.roles.controller_orders import RoleOrder, answer_to, orders_in, stops_in
@@ -80,8 +80,8 @@ class ControllerRequests:
         make_partition: Makes the object of a partition that is new here.
         store: The logs.
         metadata: The cluster, which UpdateMetadata changes.
-        fetchers: Follow the leaders.
-        fetches: Parked ones are woken where a follower has something new to fetch.
+        fetcher_pool: Follows the leaders.
+        fetch_service: Parked fetches are answered where a follower has something new to fetch.
         moves: Replicas on their way to another directory.
         clock: Dates changes.
         log_configs: Gives topics' settings.
@@ -106,8 +106,8 @@ class ControllerRequests:
         make_partition: Callable[[TopicPartition], Partition],
         store: "LogStore",
         metadata: "MetadataCache",
-        fetchers: Fetchers,
-        fetches: Fetches,
+        fetcher_pool: FetcherPool,
+        fetch_service: FetchService,
         moves: ReplicaMoves,
         clock: "Clock",
         log_configs: "Callable[[Iterable[str]], Awaitable[Mapping[str, LogConfig]]]",
@@ -119,8 +119,8 @@ class ControllerRequests:
         self._make_partition = make_partition
         self._store = store
         self._metadata = metadata
-        self._fetchers = fetchers
-        self._fetches = fetches
+        self._fetcher_pool = fetcher_pool
+        self._fetch_service = fetch_service
         self._moves = moves
         self._clock = clock
         self._offload = offload
@@ -173,7 +173,7 @@ class ControllerRequests:
                         self._change_role(order, outcome)
                 await trio.lowlevel.checkpoint()
             self.populated.set()
-            self._fetchers.stop_idle()
+            self._fetcher_pool.stop_idle()
             self._wake_followers(outcome)
             if outcome.leading or outcome.following:
                 for callback in self.on_leadership_change:
@@ -228,7 +228,7 @@ class ControllerRequests:
             if topic_id != NO_TOPIC_ID:
                 log.assign_topic_id(topic_id)
             if not partition.is_leader:
-                self._fetchers.follow(partition)
+                self._fetcher_pool.follow(partition)
         except LogError as failure:
             return failure.kafka_error
         return Error.NONE
@@ -247,14 +247,14 @@ class ControllerRequests:
             return
         changed = (topic_partition, LeaderEpoch(state.leader_epoch))
         try:
-            self._fetchers.leave(topic_partition)
+            self._fetcher_pool.leave(topic_partition)
             if state.leader == self._broker_id:
                 if partition.become_leader(state, log, self._clock.monotonic()):
                     outcome.leading.append(changed)
             else:
                 if partition.become_follower(state, log):
                     outcome.following.append(changed)
-                self._fetchers.follow(partition)
+                self._fetcher_pool.follow(partition)
             self._moves.resume(partition)
         except (LogError, OSError) as failure:
             logger.error("%s takes no role: %s", topic_partition, failure)
@@ -264,7 +264,7 @@ class ControllerRequests:
 
     def _take_offline(self, partition: Partition, outcome: _Outcome) -> None:
         outcome.errors[partition.topic_partition] = Error.KAFKA_STORAGE_ERROR
-        self._fetchers.leave(partition.topic_partition)
+        self._fetcher_pool.leave(partition.topic_partition)
         self._hosted.take_offline(partition)
 
     def _wake_followers(self, outcome: _Outcome) -> None:
@@ -275,7 +275,7 @@ class ControllerRequests:
             if partition is not None and partition.leader is not None:
                 followers.update(partition.leader.remotes)
         for follower in followers:
-            self._fetches.wake_follower(follower)
+            self._fetch_service.wake_follower(follower)
 
     # StopReplica
 
@@ -296,7 +296,7 @@ class ControllerRequests:
                 failed = await self._offload(lambda some=some: self._remove_logs(some))  # type: ignore[misc]
                 if failed:
                     errors.update(dict.fromkeys(some, Error.KAFKA_STORAGE_ERROR))
-            self._fetchers.stop_idle()
+            self._fetcher_pool.stop_idle()
             if deleted:
                 for callback in self.on_stopped:
                     callback(deleted)
@@ -324,7 +324,7 @@ class ControllerRequests:
         if partition is not None:
             if epoch not in (EPOCH_DURING_DELETE, NO_LEADER_EPOCH) and epoch < partition.leader_epoch:
                 return Error.FENCED_LEADER_EPOCH
-            self._fetchers.leave(topic_partition)
+            self._fetcher_pool.leave(topic_partition)
             if delete:
                 self._moves.stop(topic_partition)
                 del self._hosted.online[topic_partition]
@@ -370,7 +370,7 @@ class ControllerRequests:
             deleted = self._metadata.update(request)
             after = self._metadata.snapshot
             if after.brokers is not before.brokers:
-                self._fetchers.reconnect(
+                self._fetcher_pool.reconnect(
                     broker_id
                     for broker_id, broker in after.brokers.items()
                     if broker_id in before.brokers and before.brokers[broker_id].nodes != broker.nodes

@@ -282,7 +282,7 @@ def test_stopping_keeps_the_log_and_deleting_does_not(broker):
     broker.follow(2)
     assert stop(broker, delete=False, epoch=5) == (Error.NONE, [Error.NONE])
     assert broker.store.get(P0) is not None
-    assert broker.replicas.fetchers.state_of(P0) is None
+    assert broker.replicas.fetcher_pool.state_of(P0) is None
     told = []
     broker.replicas.roles.on_stopped.append(told.append)
     assert stop(broker, delete=True) == (Error.NONE, [Error.NONE])

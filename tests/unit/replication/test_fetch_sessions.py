@@ -198,7 +198,7 @@ def test_a_fetch_over_quota_leaves_its_session_as_it_was(broker):
     broker.produce(1)
     (found,) = broker.replicas.sessions._sessions.values()
     kept = []
-    broker.replicas.fetches.fetch(found, FetchParams(admit=lambda answers: False), kept.append)
+    broker.replicas.fetch_service.fetch(found, FetchParams(admit=lambda answers: False), kept.append)
     assert kept == [[]]
     assert set(partitions_of(go_on(broker, session, 1))) == {0}, "what was held back is still news"
 

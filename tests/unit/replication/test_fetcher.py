@@ -41,7 +41,7 @@ class Pair:
         async def main() -> None:
             self.leader.clock.follows_trio = self.follower.clock.follows_trio = True
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self.follower.replicas.fetchers.run)
+                nursery.start_soon(self.follower.replicas.fetcher_pool.run)
                 with trio.fail_after(600):
                     await story(self)
                 nursery.cancel_scope.cancel()
@@ -168,11 +168,11 @@ def test_a_follower_beyond_the_leaders_end_without_epochs_goes_back():
         await pair.order()
         pair.leader.produce(2)
         await pair.wait_level()
-        state = pair.follower.replicas.fetchers.state_of(P0)
-        pair.follower.replicas.fetchers.leave(P0)
+        state = pair.follower.replicas.fetcher_pool.state_of(P0)
+        pair.follower.replicas.fetcher_pool.leave(P0)
         pair.follower.partition.log.append_as_follower(b"")
         await pair.order()
-        new = pair.follower.replicas.fetchers.state_of(P0)
+        new = pair.follower.replicas.fetcher_pool.state_of(P0)
         assert new is not state
         pair.leader.produce(1)
         await pair.wait_level()
@@ -246,9 +246,9 @@ def test_a_fenced_partition_waits_for_the_controller():
         ahead = leader_and_isr(1, (1, 2), (1, 2), 5)
         await pair.leader.replicas.roles.become_leader_or_follower(ahead, 7)
         await trio.sleep(2)
-        assert P0 in pair.follower.replicas.fetchers.failed
+        assert P0 in pair.follower.replicas.fetcher_pool.failed
         await pair.follower.replicas.roles.become_leader_or_follower(ahead, 7)
-        assert P0 not in pair.follower.replicas.fetchers.failed
+        assert P0 not in pair.follower.replicas.fetcher_pool.failed
         pair.leader.produce(1)
         await pair.wait_level()
 
@@ -307,10 +307,10 @@ def test_idle_fetchers_end():
     async def story(pair):
         await pair.order()
         await trio.sleep(0.2)
-        assert len(list(pair.follower.replicas.fetchers)) == 1
+        assert len(list(pair.follower.replicas.fetcher_pool)) == 1
         await pair.follower.replicas.roles.become_leader_or_follower(leader_and_isr(2, (1, 2), (1, 2), 2), 7)
         await trio.sleep(0.2)
-        assert not list(pair.follower.replicas.fetchers)
+        assert not list(pair.follower.replicas.fetcher_pool)
         assert pair.channels[0].closed
 
     Pair().run(story)
