@@ -181,3 +181,35 @@ def test_a_rolling_restart_loses_nothing(cluster: InProcessCluster) -> None:
     anyio.run(body, backend="trio")
     history.check()
     assert history.acknowledged_count == 180
+
+
+@pytest.mark.parametrize("backend", ["trio", "asyncio"])
+def test_leaving_while_all_brokers_are_away(cluster: InProcessCluster, backend: str) -> None:
+    took = 0.0
+
+    async def body() -> None:
+        nonlocal took
+        options = {"start": EARLIEST, "heartbeat_interval": 0.1}
+        async with connect(cluster.bootstrap_servers, close_timeout=1.0) as kafka:
+            try:
+                async with (
+                    kafka.producer(linger=0) as out,
+                    kafka.reader(TOPIC, start=EARLIEST) as reader,
+                    kafka.group(f"leaving-{backend}", TOPIC, **options) as group,
+                ):
+                    await out.send(TOPIC, b"there 0")
+                    await anext(reader)
+                    (await anext(group)).done()
+                    await anyio.to_thread.run_sync(cluster.pause, *cluster.broker_ids)
+                    await out.post(TOPIC, b"on its way")
+                    left = anyio.current_time()
+                    raise KeyError("the user's own")
+            except KeyError:
+                took = anyio.current_time() - left
+
+    try:
+        anyio.run(body, backend=backend)
+    finally:
+        cluster.heal()
+    # The group and the producer take the time one after the other.
+    assert 1.0 <= took <= 2 * 1.0 + 0.5
