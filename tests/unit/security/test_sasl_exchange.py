@@ -1,6 +1,8 @@
 """The broker's side of SASL, frame by frame, without sockets."""
 
+import base64
 import hashlib
+import hmac
 from functools import partial
 
 import pytest
@@ -14,7 +16,7 @@ from cluster.statemachines.sasl import TRANSITIONS, SaslEvent, SaslState, step
 from cluster.statemachines.transition import IllegalTransition
 from security.errors import AuthenticationError
 from security.sasl_client import PlainClient, SaslCredentials, authenticate
-from security.scram import ScramClient, ScramMechanism, make_credential
+from security.scram import ScramClient, ScramMechanism, make_credential, salted
 from wire.errors import Error
 from wire.frames import decode_response, encode_request
 from wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -289,6 +291,24 @@ def test_a_final_message_of_another_connection_is_refused() -> None:
         other.receive(handshake("SCRAM-SHA-256"))
         other.receive(token(client.first()))
         assert isinstance(other.receive(token(changed)), Failed)
+    assert isinstance(exchange.receive(token(final)), Authenticated)
+
+
+def test_the_doubled_nonce_of_older_librdkafka_is_taken() -> None:
+    """Before 2.2 it sends its own nonce, and behind it the whole one; Debian 12's kcat is such a client."""
+    exchange = SaslExchange(settings())
+    exchange.receive(handshake("SCRAM-SHA-256"))
+    client = ScramClient(SHA_256, "alice", "wonder=land,", "nonce")
+    first = client.first()
+    challenge = bytes(decoded(exchange.receive(token(first)), SaslAuthenticateResponse, 2).auth_bytes)
+    without_proof = b"c=biws,r=nonce" + challenge[2:].partition(b",")[0]
+    assert without_proof == b"c=biws,r=noncenonceserver-nonce"
+    key = salted(SHA_256, "wonder=land,", b"salt", 4096)
+    client_key = hmac.digest(key, b"Client Key", "sha256")
+    message = b",".join((first.removeprefix(b"n,,"), challenge, without_proof))
+    signature = hmac.digest(hashlib.sha256(client_key).digest(), message, "sha256")
+    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+    final = without_proof + b",p=" + base64.b64encode(proof)
     assert isinstance(exchange.receive(token(final)), Authenticated)
 
 
