@@ -1,5 +1,6 @@
 """One secured cluster of both kinds of broker, from one set of settings, with Java's tools and librdkafka."""
 
+import asyncio
 import json
 import ssl
 import subprocess
@@ -8,7 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import KafkaError as AioKafkaError
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaError
 from kazoo.client import KazooClient
 
 from security.password_encoder import PasswordEncoder
@@ -151,6 +156,73 @@ def test_records_are_replicated_between_both_kinds(mixed: Mixed, kind: int) -> N
     admin = AdminClient(mixed.librdkafka(kind))
     admin.create_topics([NewTopic(topic, 4, 2)])[topic].result(60)
     produce_and_consume(mixed.librdkafka(kind), topic)
+
+
+def kafka_python(mixed: Mixed, kind: int, password: str) -> dict[str, object]:
+    return {
+        "bootstrap_servers": mixed.address(kind),
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "admin",
+        "sasl_plain_password": password,
+        "ssl_cafile": str(mixed.authority.certificate),
+    }
+
+
+@pytest.mark.parametrize("kind", [OTTLA, KAFKA])
+def test_kafka_python(mixed: Mixed, kind: int) -> None:
+    topic = f"kafka-python-{kind}"
+    admin = AdminClient(mixed.librdkafka(kind))
+    admin.create_topics([NewTopic(topic, 1, 2)])[topic].result(60)
+    producer = KafkaProducer(**kafka_python(mixed, kind, ADMIN_PASSWORD), acks="all")
+    assert producer.send(topic, b"by kafka-python").get(60).offset == 0
+    producer.close()
+    consumer = KafkaConsumer(
+        topic, **kafka_python(mixed, kind, ADMIN_PASSWORD), auto_offset_reset="earliest", group_id=None
+    )
+    assert next(iter(consumer)).value == b"by kafka-python"
+    consumer.close()
+    with pytest.raises(KafkaError):
+        KafkaProducer(**kafka_python(mixed, kind, "wrong"), bootstrap_timeout_ms=20_000)
+
+
+@pytest.mark.parametrize("kind", [OTTLA, KAFKA])
+def test_aiokafka(mixed: Mixed, kind: int) -> None:
+    topic = f"aiokafka-{kind}"
+    admin = AdminClient(mixed.librdkafka(kind))
+    admin.create_topics([NewTopic(topic, 1, 2)])[topic].result(60)
+    settings = kafka_python(mixed, kind, ADMIN_PASSWORD)
+    context = ssl.create_default_context(cafile=str(settings.pop("ssl_cafile")))
+
+    async def main() -> None:
+        async with AIOKafkaProducer(**settings, ssl_context=context, acks="all") as producer:
+            assert (await producer.send_and_wait(topic, b"by aiokafka")).offset == 0
+        own = {"auto_offset_reset": "earliest", "group_id": None}
+        async with AIOKafkaConsumer(topic, **settings, ssl_context=context, **own) as consumer:
+            assert (await asyncio.wait_for(consumer.getone(), 60)).value == b"by aiokafka"
+        refused = AIOKafkaProducer(**(settings | {"sasl_plain_password": "wrong"}), ssl_context=context)
+        with pytest.raises(AioKafkaError):
+            await refused.start()
+        await refused.stop()
+
+    asyncio.run(main())
+
+
+@pytest.mark.needs("kcat")
+@pytest.mark.parametrize("kind", [OTTLA, KAFKA])
+def test_kcat(mixed: Mixed, kind: int) -> None:
+    def kcat(password: str) -> "subprocess.CompletedProcess[bytes]":
+        config = mixed.librdkafka(kind, "admin", password) | {"log_level": 0}
+        servers = str(config.pop("bootstrap.servers"))
+        options = [part for name, value in config.items() for part in ("-X", f"{name}={value}")]
+        command = ["kcat", "-b", servers, *options, "-L", "-m", "30", "-J"]
+        return subprocess.run(command, capture_output=True, timeout=60, check=False)
+
+    listed = kcat(ADMIN_PASSWORD)
+    assert listed.returncode == 0, listed.stderr.decode()
+    listing = json.loads(listed.stdout)
+    assert sorted(broker["id"] for broker in listing["brokers"]) == [OTTLA, KAFKA]
+    assert kcat("wrong").returncode != 0
 
 
 @pytest.mark.parametrize("kind", [OTTLA, KAFKA])
