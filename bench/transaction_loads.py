@@ -211,5 +211,5 @@ async def _coordinator(system: System, name: str) -> tuple[int, Address]:
                 answer = await client.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=[name]))
             (found,) = answer.coordinators
             if found.error_code == Error.NONE:
-                return found.node_id, (found.host, found.port)
+                return found.node_id, Address(found.host, found.port)
             await trio.sleep(0.05)
