@@ -103,6 +103,14 @@ def test_brokers_go_and_come_back(data: Path, how: str) -> None:
     assert status(data)["brokers"][1]["state"] == "running"
 
 
+def test_programs_are_given_what_became_of_the_brokers(data: Path) -> None:
+    for how, is_gone in (("kill", True), ("start", False), ("stop", True), ("start", False)):
+        state = json.loads(ottla(how, "--data", data, "--json", "2"))
+        assert state == cluster_file(data)
+        assert (state["brokers"][2]["pid"] is None) == is_gone
+    assert "--json goes with --detach" in ottla("up", "--data", data, "--json", code=2)
+
+
 def test_topics(data: Path) -> None:
     server = ("topics", "--bootstrap-server", cluster_file(data)["bootstrap_servers"])
     topic = ("--topic", "command-line")

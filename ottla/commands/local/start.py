@@ -6,14 +6,15 @@ from pathlib import Path
 
 import click
 
-from ottla.commands.terminal.choice import broker_arguments, chosen, data_option
+from ottla.commands.terminal.choice import broker_arguments, chosen, data_option, json_option, show_state
 from ottla.commands.terminal.failure import failing_on
 
 
 @click.command("start")
 @data_option
+@json_option
 @broker_arguments
-def command(data: Path, broker_ids: Sequence[int]) -> None:
+def command(data: Path, as_json: bool, broker_ids: Sequence[int]) -> None:
     """Start brokers that do not run, and ZooKeeper if it is the cluster's own; returns when they are healthy."""
     # First of all, so that it imports while the rest goes on.
     from ottla.commands.local.launcher import Launcher, LaunchError
@@ -42,3 +43,4 @@ def command(data: Path, broker_ids: Sequence[int]) -> None:
             wait_healthy(started, SystemClock())
     finally:
         launcher.close()
+    show_state(directory, as_json=as_json)

@@ -7,7 +7,7 @@ import click
 
 from ottla.commands.local.cluster_directory import ClusterDirectory
 from ottla.commands.local.process_ending import STOP_TIMEOUT_S, stop_brokers, stop_everything
-from ottla.commands.terminal.choice import broker_arguments, chosen, data_option
+from ottla.commands.terminal.choice import broker_arguments, chosen, data_option, json_option, show_state
 from ottla.commands.terminal.failure import CommandError
 
 
@@ -21,8 +21,9 @@ from ottla.commands.terminal.failure import CommandError
     show_default=True,
     help="Seconds after which a broker is killed.",
 )
+@json_option
 @broker_arguments
-def command(data: Path, timeout_s: float, broker_ids: Sequence[int]) -> None:
+def command(data: Path, timeout_s: float, as_json: bool, broker_ids: Sequence[int]) -> None:
     """Stop brokers, whose partitions move to others first; without ids the whole cluster, ZooKeeper too."""
     directory = ClusterDirectory(data)
     directory.require()
@@ -30,10 +31,12 @@ def command(data: Path, timeout_s: float, broker_ids: Sequence[int]) -> None:
         state = directory.require()
         if not broker_ids:
             directory.write(stop_everything(state, timeout_s))
+            show_state(directory, as_json=as_json)
             return
         brokers = chosen(state, broker_ids)
         killed = stop_brokers(brokers, timeout_s)
         directory.write(state.with_brokers(broker.stopped() for broker in brokers))
+    show_state(directory, as_json=as_json)
     if killed:
         names = ", ".join(str(broker.id) for broker in killed)
         raise CommandError(f"broker {names} did not stop within {timeout_s:g} s and was killed")

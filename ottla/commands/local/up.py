@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ottla.commands.local.zookeeper_process import require_zookeeper, start_zookeeper
+from ottla.commands.terminal.choice import json_option, show_state
 from ottla.commands.terminal.failure import CommandError, failing_on
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ FIRST_ID_MAX: Final = 1000
     help="All brokers in this one process, without Java and with nothing kept: for tests and first steps.",
 )
 @click.option("--detach", is_flag=True, help="Return when the cluster is healthy, and leave it running.")
+@json_option
 def command(
     count: int,
     first_id: int | None,
@@ -86,6 +88,7 @@ def command(
     secure: bool,
     in_process: bool,
     detach: bool,
+    as_json: bool,
 ) -> None:
     """Start ZooKeeper and a cluster of brokers on this machine.
 
@@ -93,7 +96,7 @@ def command(
     """
     if in_process:
         others = (zookeeper, zookeeper_port, first_id)
-        if any(option is not None for option in others) or secure or detach or host != HOST:
+        if any(option is not None for option in others) or secure or detach or as_json or host != HOST:
             raise click.UsageError("--in-process goes with --brokers, --port and --override alone")
         if any("{id}" in text or "{port}" in text for text in overrides):
             raise click.UsageError(
@@ -103,6 +106,8 @@ def command(
 
         run_in_process([port + number if port else 0 for number in range(count)], parse_overrides(overrides))
         return
+    if as_json and not detach:
+        raise click.UsageError("--json goes with --detach: what `ottla up` shows otherwise is for people")
     if host in _NOWHERE:
         raise click.UsageError(
             f"--host {host}: clients cannot connect to that; name what they reach this machine by"
@@ -128,6 +133,9 @@ def command(
         raise click.Abort from None
     finally:
         launcher.close()
+    if as_json:
+        show_state(directory, as_json=True)
+        return
     if detach:
         click.echo(f"bootstrap servers: {directory.require().bootstrap_servers}")
         if security is not None:
