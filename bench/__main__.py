@@ -16,12 +16,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import cleaning_load, group_loads, loads, transaction_loads
-from bench.systems import ApacheKafka, Ottla, System, kafka_libs
+from bench import cleaning_load, group_loads, loads, tls_load, transaction_loads
+from bench.systems import ApacheKafka, Ottla, SecuredKafka, SecuredOttla, System, kafka_libs
 
 Measured = Iterator[tuple[str, loads.Figures]]
 
-HIGHER_IS_BETTER = frozenset({"records/s", "MB/s", "commits/s", "transactions/s"})
+HIGHER_IS_BETTER = frozenset({"handshakes/s", "records/s", "MB/s", "commits/s", "transactions/s"})
 
 
 def _single(system: System, scale: float) -> Measured:
@@ -42,6 +42,16 @@ def _replicated(system: System, scale: float) -> Measured:
         system, acks="all", size=1024, records=count // 4, replicas=3, compression="lz4"
     )
     yield "produce acks=all, RF 3, 1024 B, lz4", figures
+
+
+def _secured(system: System, scale: float) -> Measured:
+    count = int(300_000 * scale)
+    topic, figures = loads.produce(system, acks="all", size=1024, records=count, replicas=3)
+    yield "TLS: produce acks=all, 3 brokers x RF 3, 1024 B", figures
+    yield "TLS: consume, RF 3, 1024 B", loads.consume(system, topic, 1024, count)
+    yield "TLS: handshakes", tls_load.handshakes(system, int(2_000 * scale))
+    clients = int(3_000 * scale)
+    yield f"TLS: {clients:,} clients reconnect", tls_load.storm(system, clients)
 
 
 def _latency(system: System, scale: float) -> Measured:
@@ -122,7 +132,12 @@ LOADS: dict[str, tuple[int, Callable[[System, float], Measured]]] = {
     "groups": (3, _groups),
     "transactions": (3, _transactions),
     "cleaning": (1, _cleaning),
+    "secured": (3, _secured),
 }
+
+
+SECURED: dict[type[System], type[System]] = {Ottla: SecuredOttla, ApacheKafka: SecuredKafka}
+"""The same systems with TLS."""
 
 
 def main() -> int:
@@ -141,7 +156,8 @@ def main() -> int:
     for load in options.loads.split(","):
         brokers, measure = LOADS[load]
         for number in range(options.rounds):
-            for kind in systems if number % 2 == 0 else reversed(systems):
+            kinds = [SECURED[kind] for kind in systems] if load == "secured" else systems
+            for kind in kinds if number % 2 == 0 else reversed(kinds):
                 _round(kind, brokers, measure, options.scale, figures)
                 Console(stderr=True).print(f"[dim]{load}, round {number + 1}, {kind.name}[/]")
     _report(figures, [kind.name for kind in systems])

@@ -40,7 +40,10 @@ def produce(
     topic = topic_of(system, replicas)
     batch = Batch(payloads(size, _BATCH), _PARTITIONS)
     producer = Producer(
-        system.bootstrap, topic, acks=acks, **{"linger.ms": "5", "compression.type": compression}
+        system.bootstrap,
+        topic,
+        acks=acks,
+        **{"linger.ms": "5", "compression.type": compression} | dict(system.client),
     )
     try:
         producer.send(batch)
@@ -77,7 +80,8 @@ def consume(system: System, topic: str, size: int, records: int) -> Figures:
             "queued.max.messages.kbytes": "1048576",
             "fetch.queue.backoff.ms": "1",
             "fetch.message.max.bytes": "4194304",
-        },
+        }
+        | dict(system.client),
     )
     try:
         consumer.read(1)
@@ -168,7 +172,7 @@ def start(make: Callable[[], System]) -> tuple[System, Figures]:
     started = time.perf_counter()
     system = make()
     topic = topic_of(system, 3, partitions=1)
-    producer = Producer(system.bootstrap, topic, acks="all")
+    producer = Producer(system.bootstrap, topic, acks="all", **system.client)
     producer.send(Batch([b"first"], 1))
     producer.flush()
     took = time.perf_counter() - started

@@ -10,11 +10,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+import trustme
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 ROOT = Path(__file__).parent.parent
 SESSION_TIMEOUT_MS = 6_000
@@ -25,6 +33,8 @@ class System(Protocol):
 
     name: str
     bootstrap: str
+    client: Mapping[str, str]
+    """What librdkafka needs besides the addresses."""
 
     def broker_pids(self) -> list[int]:
         """Return the brokers' processes, in the order of broker ids."""
@@ -66,7 +76,8 @@ class Ottla:
 
     name = "ottla"
 
-    def __init__(self, brokers: int) -> None:
+    def __init__(self, brokers: int, *more: str) -> None:
+        self.client: Mapping[str, str] = {}
         self._data = Path(tempfile.mkdtemp(prefix="bench-ottla-"))
         port = free_ports(brokers + 1)
         self._command = str(Path(sys.executable).parent / "ottla")
@@ -76,6 +87,7 @@ class Ottla:
                 *("up", "--detach", "--brokers", str(brokers), "--data", str(self._data / "data")),
                 *("--port", str(port), "--zookeeper-port", str(port + brokers)),
                 *("--override", f"zookeeper.session.timeout.ms={SESSION_TIMEOUT_MS}"),
+                *more,
             ],
             check=True,
             stdout=subprocess.DEVNULL,
@@ -114,7 +126,8 @@ class ApacheKafka:
 
     name = "kafka"
 
-    def __init__(self, brokers: int) -> None:
+    def __init__(self, brokers: int, protocol: str = "PLAINTEXT", settings: str = "") -> None:
+        self.client: Mapping[str, str] = {}
         self._data = Path(tempfile.mkdtemp(prefix="bench-kafka-"))
         libs = kafka_libs()
         assert libs is not None
@@ -138,10 +151,10 @@ class ApacheKafka:
         for broker in range(brokers):
             properties = self._data / f"server-{broker}.properties"
             properties.write_text(
-                f"broker.id={broker}\nlisteners=PLAINTEXT://127.0.0.1:{port + broker}\n"
+                f"broker.id={broker}\nlisteners={protocol}://127.0.0.1:{port + broker}\n"
                 f"log.dirs={self._data}/logs-{broker}\nzookeeper.connect={zookeeper}\n"
                 f"zookeeper.session.timeout.ms={SESSION_TIMEOUT_MS}\n"
-                f"offsets.topic.replication.factor={min(3, brokers)}\n"
+                f"offsets.topic.replication.factor={min(3, brokers)}\n{settings}"
             )
             # The heap and collector of Kafka's own start script.
             heap = ("-Xmx1G", "-Xms1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
@@ -175,6 +188,48 @@ class ApacheKafka:
         shutil.rmtree(self._data, ignore_errors=True)
 
 
+class SecuredOttla(Ottla):
+    """``ottla up --secure``: SASL_SSL among brokers and for clients, and an authorizer."""
+
+    def __init__(self, brokers: int) -> None:
+        super().__init__(brokers, "--secure")
+        security = self.data / "data" / "security"
+        self.client = {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": "admin",
+            "sasl.password": json.loads((security / "passwords.json").read_text())["admin"],
+            "ssl.ca.location": str(security / "ca.pem"),
+        }
+
+
+class SecuredKafka(ApacheKafka):
+    """Apache Kafka with TLS among brokers and for clients; certificates of the same kind."""
+
+    def __init__(self, brokers: int) -> None:
+        self._stores = Path(tempfile.mkdtemp(prefix="bench-stores-"))
+        authority = trustme.CA(key_type=trustme.KeyType.ECDSA)
+        ca, store = self._stores / "ca.pem", self._stores / "broker.pem"
+        authority.cert_pem.write_to_path(str(ca))
+        issued = authority.issue_cert("127.0.0.1", key_type=trustme.KeyType.ECDSA)
+        key = load_pem_private_key(issued.private_key_pem.bytes(), None)
+        pkcs8 = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        store.write_bytes(pkcs8 + b"".join(each.bytes() for each in issued.cert_chain_pems))
+        settings = {
+            "security.inter.broker.protocol": "SSL",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": store,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": ca,
+        }
+        super().__init__(brokers, "SSL", "".join(f"{name}={value}\n" for name, value in settings.items()))
+        self.client = {"security.protocol": "SSL", "ssl.ca.location": str(ca)}
+
+    def stop(self) -> None:
+        super().stop()
+        shutil.rmtree(self._stores, ignore_errors=True)
+
+
 def _log_bytes(data: Path, topic: str) -> int:
     size = 0
     for path in data.glob(f"**/{topic}-*/*.log"):
@@ -189,9 +244,9 @@ def kafka_libs() -> Path | None:
     return libs if list(libs.glob("kafka_2.13-*.jar")) else None
 
 
-def make_topic(system: System, name: str, partitions: int, replicas: int, timeout_s: float = 60) -> None:
+def make_topic(system: System, name: str, partitions: int, replicas: int, timeout_s: float = 120) -> None:
     """Create a topic and wait until each of its leaders answers."""
-    admin = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": "0"})
+    admin = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": "0"} | dict(system.client))
     deadline = time.monotonic() + timeout_s
     while True:
         created = admin.create_topics([NewTopic(name, partitions, replicas)], request_timeout=10)[name]
