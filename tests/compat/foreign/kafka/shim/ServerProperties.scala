@@ -16,6 +16,7 @@ object ServerProperties {
     val settings = mutable.Map.empty[String, String]
     config.originals.asScala.foreach { case (key, value) => settings(key) = text(value) }
     jaasEntries(config, settings)
+    zooKeeperLogin(settings)
     val writer = new FileWriter(file)
     settings.foreach { case (key, value) =>
       writer.write(s"$key=${value.replace("\\", "\\\\").replace("\n", "\\n")}\n")
@@ -48,11 +49,17 @@ object ServerProperties {
     }
   }
 
+  /** A JVM logs in to ZooKeeper with the section `Client`; Ottla, by DIGEST-MD5, with a setting. */
+  private def zooKeeperLogin(settings: mutable.Map[String, String]): Unit =
+    section("Client").flatMap(_.find(_.getLoginModuleName.contains("DigestLoginModule")))
+      .foreach(entry => settings("ottla.zookeeper.jaas.config") = rendered(entry))
+
   private def entries(listener: String): Seq[AppConfigurationEntry] =
-    try {
-      val known = Configuration.getConfiguration
-      Seq(s"$listener.KafkaServer", "KafkaServer").map(known.getAppConfigurationEntry).find(_ != null).map(_.toSeq).getOrElse(Seq.empty)
-    } catch { case _: SecurityException => Seq.empty }
+    Seq(s"$listener.KafkaServer", "KafkaServer").flatMap(section).headOption.getOrElse(Seq.empty)
+
+  private def section(name: String): Option[Seq[AppConfigurationEntry]] =
+    try Option(Configuration.getConfiguration.getAppConfigurationEntry(name)).map(_.toSeq)
+    catch { case _: SecurityException => None }
 
   private def module(mechanism: String): String = mechanism match {
     case "GSSAPI" => "Krb5LoginModule"
