@@ -18,7 +18,7 @@ _TITLES: Final = {
 _MEANINGS: Final = {
     "not served": "not served by Ottla",
     "environment": "wants no broker, or something that the machine lacks",
-    "suite": "fails against Apache Kafka 3.9.1, too",
+    "suite": "asks for what Apache Kafka 3.9 lacks, or a fault of the suite",
     "ours": "a fault of Ottla",
     "inside": "looks inside Apache Kafka's broker",
 }

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Final
 
 KINDS: Final = ("not served", "environment", "suite", "ours", "inside")
-"""Why a case is refused: an API that we do not serve; something that the machine lacks; a fault of the suite, shown by
-a control run against Apache Kafka; a fault of ours; a look inside Apache Kafka's broker, which has no equivalent."""
+"""Why a case is refused: something that we do not serve; no broker wanted, or what the machine lacks; a fault of the
+suite, or a wish that Apache Kafka 3.9 does not fulfil either; a fault of ours; a look inside Apache Kafka's broker,
+which has no equivalent."""
 
 
 @dataclass(frozen=True, slots=True)
