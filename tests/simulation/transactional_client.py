@@ -137,7 +137,7 @@ class Transformer(Asking):
         self.commits = 0
         self.aborts = 0
         self.failures = 0
-        self._chance = cluster.random
+        self.chance = cluster.random
         self._sequences: dict[int, int] = {}
 
     async def run(self) -> None:
@@ -179,7 +179,7 @@ class Transformer(Asking):
             await trio.sleep(PAUSE_S)
 
     async def _transact(self) -> None:
-        taken = range(self.position, min(self.position + self._chance.randint(1, 3), self.count))
+        taken = range(self.position, min(self.position + self.chance.randint(1, 3), self.count))
         await self.begin()
         for partition in (0, 1):
             await self.produce(partition, [b"%d" % number for number in taken])
@@ -191,7 +191,7 @@ class Transformer(Asking):
         )
         await self._step(1, offsets, 3, lambda answer: {answer.error_code})
         await self._step(0, self._commit_offset(taken.stop), 3, _topic_errors)
-        commit = self._chance.random() < 0.75
+        commit = self.chance.random() < 0.75
         end = EndTxnRequest(
             transactional_id=self.name,
             producer_id=self.producer[0],
