@@ -56,7 +56,7 @@ def settings(ports: Sequence[int], authority: Authority) -> Mapping[str, str]:
         "listener.name.token.sasl.enabled.mechanisms": "OAUTHBEARER",
         "listener.name.token.oauthbearer.sasl.jaas.config": (
             "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
-            'unsecuredValidatorRequiredScope="produce";'
+            'unsecuredLoginStringClaim_sub="broker" unsecuredValidatorRequiredScope="produce";'
         ),
         "listener.name.mutual.ssl.client.auth": "required",
         "ssl.keystore.type": "PKCS12",
