@@ -255,7 +255,7 @@ class Accumulator:
             queue.succeeded(batch)
             offset = answer.base_offset if error is Error.NONE else -1
             self._finish(batch, None, offset, answer.log_append_time)
-        elif error in _TOO_LARGE and len(batch.values) > 1:
+        elif error in _TOO_LARGE and len(batch.values) > 1 and not batch.is_foreign:
             self._split(queue, batch, now)
         elif error in _UNKNOWN_SEQUENCE and self._settings.idempotent:
             self._sequence_unknown(queue, batch, answer, now)

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ottla.client.batch_encoding import EncodedRecords
 from ottla.client.record_columns import Columns, FieldColumns, ListColumns, from_offset
 from wire.records.batch import (
     HEADER_SIZE,
@@ -62,6 +63,7 @@ class PartitionRecords:
         "_count",
         "_headers",
         "_legacy",
+        "_packed_limit",
         "data",
         "first_offset",
         "last_epoch",
@@ -89,6 +91,7 @@ class PartitionRecords:
         self._headers = headers
         self._legacy = legacy
         self._columns: Columns | None = None
+        self._packed_limit: int | None = None
         # Compaction and a position inside of the first batch make the count known only by decoding.
         exact = not headers or headers[0].base_offset >= first_offset
         self._count = sum(span[2] for span in spans) if exact and legacy is None else None
@@ -112,6 +115,8 @@ class PartitionRecords:
             CorruptRecordError: The bytes are damaged.
         """
         if self._columns is None:
+            if self._packed_limit is not None:
+                self._unpack(self._packed_limit)
             if self._legacy is not None:
                 self._columns = from_offset(self._legacy, self.first_offset)
             elif _HAS_NUMPY and sum(span[2] for span in self.spans) >= COLUMNS_FROM:
@@ -119,6 +124,44 @@ class PartitionRecords:
             else:
                 self._columns = from_offset(self._decode_each(), self.first_offset)
         return self._columns
+
+    def keep_packed(self, limit: int) -> None:
+        """Leave compressed records compressed until they are asked for; then they may have ``limit`` bytes."""
+        self._packed_limit = limit
+
+    def _unpack(self, limit: int) -> None:
+        pieces: list[bytes | memoryview] = []
+        filled = 0
+        for (begin, end, _), header in zip(self.spans, self._headers, strict=True):
+            body: bytes | memoryview = self.data[begin:end]
+            if header.is_compressed:
+                body = decompress(header.compression, body, limit=limit - filled)
+            pieces.append(body)
+            filled += len(body)
+        self.data, self.spans = _join(pieces, self.spans)
+        self._packed_limit = None
+
+    def whole_batches(self) -> list[tuple[int, EncodedRecords]] | None:
+        """Return the batches as they were written, with their first offsets, for writing them elsewhere.
+
+        Returns:
+            None where records would get other offsets or timestamps than a producer gives them: compaction has left
+            gaps, the broker set the timestamps, or the position lies inside of a batch; or where they were decoded.
+        """
+        if self._legacy is not None or self._packed_limit is None:
+            return None
+        found = []
+        for (begin, end, count), header in zip(self.spans, self._headers, strict=True):
+            if (
+                header.is_log_append_time
+                or header.last_offset_delta + 1 != count
+                or header.base_offset < self.first_offset
+            ):
+                return None
+            body = bytes(self.data[begin:end])
+            times = header.base_timestamp, header.max_timestamp
+            found.append((int(header.base_offset), EncodedRecords(body, header.compression, count, *times)))
+        return found
 
     def is_log_append_time(self, offset: int) -> bool:
         """Return whether a record's timestamp was set by the broker (LogAppendTime), not by the producer."""
@@ -144,6 +187,8 @@ class PartitionRecords:
         """
         import numpy as np
 
+        if self._packed_limit is not None:
+            self._unpack(self._packed_limit)
         from wire.records.columns import record_fields, record_starts
 
         starts, ends = record_starts(self.data, self.spans)
@@ -252,6 +297,7 @@ def read_partition_records(
     aborted: Iterable[AbortedTransaction] = (),
     check_crcs: bool = True,
     limit: int = DECOMPRESSED_SIZE_MAX,
+    packed: bool = False,
 ) -> PartitionRecords | None:
     """Take in what a Fetch brought of one partition.
 
@@ -261,6 +307,7 @@ def read_partition_records(
         aborted: The aborted transactions in it, for read_committed; see `AbortedTransaction`.
         check_crcs: Whether to compare checksums.
         limit: The most bytes that all of it may decompress to.
+        packed: Leave compressed records as they are until they are asked for.
 
     Returns:
         The records; None where no whole batch came.
@@ -289,7 +336,7 @@ def read_partition_records(
             check_crc(buffer, at, header)
         if header.next_offset > position and visible(buffer, at, header) and header.record_count > 0:
             body: bytes | memoryview = buffer[at + HEADER_SIZE : end]
-            if header.is_compressed:
+            if header.is_compressed and not packed:
                 body = decompress(header.compression, body, limit=limit - filled)
                 decompressed = True
             spans.append((at + HEADER_SIZE, end, header.record_count))
@@ -307,7 +354,10 @@ def read_partition_records(
     data: bytes | memoryview = buffer
     if decompressed:
         data, spans = _join(pieces, spans)
-    return PartitionRecords(data, spans, headers, None, position, next_offset, last_epoch)
+    records = PartitionRecords(data, spans, headers, None, position, next_offset, last_epoch)
+    if packed:
+        records.keep_packed(limit)
+    return records
 
 
 def _join(

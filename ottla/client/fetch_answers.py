@@ -212,8 +212,14 @@ class FetchAnswers:
                 aborted=aborted,
                 check_crcs=settings.check_crcs,
                 limit=max(settings.room, 1 << 27),
+                packed=settings.packed,
             )
 
-        if len(buffer) >= _DECODE_IN_THREAD_FROM and len(buffer) > 22 and buffer[22] & 7:
+        if (
+            not settings.packed
+            and len(buffer) >= _DECODE_IN_THREAD_FROM
+            and len(buffer) > 22
+            and buffer[22] & 7
+        ):
             return await runtime.in_thread(read)
         return read()

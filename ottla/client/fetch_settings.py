@@ -21,6 +21,7 @@ class FetchSettings:
         partition_bytes: The most bytes of one partition in an answer; a first batch larger than this still comes.
         room: The most bytes fetched, decompressed, and not asked for yet, shared by the partitions.
         check_crcs: Whether checksums are compared.
+        packed: Whether compressed records stay compressed until they are asked for.
         on_offset_lost: Where to go on when records are lost; None raises `OffsetLost`.
     """
 
@@ -31,4 +32,5 @@ class FetchSettings:
     partition_bytes: int = 1_048_576
     room: int = 67_108_864
     check_crcs: bool = True
+    packed: bool = False
     on_offset_lost: Endpoint | None = None

@@ -5,7 +5,7 @@ from typing import Any
 
 from ottla.client import runtime
 from ottla.client.accumulator import Accumulator
-from ottla.client.batch_encoding import RECORD_OVERHEAD_MAX, headers_bound
+from ottla.client.batch_encoding import BATCH_OVERHEAD, RECORD_OVERHEAD_MAX, EncodedRecords, headers_bound
 from ottla.client.codecs import AnyTopic
 from ottla.client.delivery import Delivery
 from ottla.client.errors import NoRoom, RecordTooLarge
@@ -204,6 +204,28 @@ class Intake:
             )
             parts.append((batch, index, count))
             begin = end
+
+    async def accept_encoded(self, route: Route, partition: int, records: EncodedRecords) -> ProducerBatch:
+        """Accept a batch of encoded records; wait for room.
+
+        Raises:
+            RecordTooLarge: It is larger than a request may be, or than the room.
+            UnknownTopic: The topic has no such partition.
+        """
+        queue = route.queue_for(None, partition)
+        size = len(records.body) + BATCH_OVERHEAD
+        if size > self._max_request_size or size > self._budget.capacity:
+            raise RecordTooLarge(
+                f"a batch of {size} bytes for {route.name!r} exceeds max_request_size or the room",
+                topic=route.name,
+            )
+        if not self._budget.take_nowait(size):
+            await self._take_room(size)
+        batch = self._accumulator.open_batch(queue, size, runtime.current_time())
+        batch.hold_encoded(records, size)
+        queue.close_open()
+        self._wake()
+        return batch
 
     async def _take_room(self, size: int) -> None:
         granted = runtime.new_event()

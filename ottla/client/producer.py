@@ -11,7 +11,7 @@ from typing import Any, Final, Self, TypeVar, overload
 
 from ottla.client import runtime
 from ottla.client.accumulator import Accumulator
-from ottla.client.batch_encoding import RECORD_OVERHEAD_MAX
+from ottla.client.batch_encoding import RECORD_OVERHEAD_MAX, EncodedRecords
 from ottla.client.codecs import AnyTopic, Topic
 from ottla.client.context import ClientContext
 from ottla.client.delivery import BatchDelivery, Delivery
@@ -348,6 +348,28 @@ class Producer:
             self._check_open()
         await runtime.checkpoint()
         return BatchDelivery(parts)
+
+    async def post_encoded(self, topic: str, partition: int, records: EncodedRecords) -> BatchDelivery:
+        """Accept a batch whose records are encoded already, and leave them as they are; see `Batch.whole_batches`.
+
+        Args:
+            topic: The topic's name.
+            partition: The partition.
+            records: The batch's records, with the codec that they are compressed by.
+
+        Raises:
+            UnknownTopic: The cluster does not know the topic within ``topic_timeout``, or not the partition.
+            RecordTooLarge: The batch is larger than ``max_request_size``; it is not divided.
+        """
+        self._check_open()
+        route = self._known.get(topic)
+        while route is None:
+            await self._learn(topic)
+            route = self._known.get(topic)
+        batch = await self._intake.accept_encoded(route, partition, records)
+        self._check_open()
+        await runtime.checkpoint()
+        return BatchDelivery([(batch, 0, records.record_count)])
 
     async def flush(self) -> None:
         """Wait until everything accepted so far is acknowledged or has failed, without lingering.

@@ -89,6 +89,7 @@ class ProducerBatch:
         identity: The producer id and epoch that it was sent under.
         base_sequence: The sequence number of its first record, -1 before it is drained.
         encoded: Its records as bytes, once they are encoded.
+        is_foreign: Whether it was handed over encoded: its records are not known, and it cannot be split.
         is_encoding: Whether a thread is encoding them.
         done: Whether its outcome is known.
         error: Why it failed, None while it has not.
@@ -111,6 +112,7 @@ class ProducerBatch:
         "identity",
         "in_doubt",
         "is_encoding",
+        "is_foreign",
         "keys",
         "left",
         "log_append_time",
@@ -142,6 +144,7 @@ class ProducerBatch:
         self.base_sequence = NO_SEQUENCE
         self.encoded: EncodedRecords | None = None
         self.is_encoding = False
+        self.is_foreign = False
         self.done = False
         self.error: ClientError | None = None
         self.base_offset: int = UNKNOWN_OFFSET
@@ -218,6 +221,14 @@ class ProducerBatch:
     def encode(self, compression: Compression, level: int | None) -> EncodedRecords:
         """Encode the records; safe in a thread once nothing is appended any more."""
         return encode_records(self.values, self.keys, self.headers, self.timestamps, compression, level)
+
+    def hold_encoded(self, records: EncodedRecords, size: int) -> None:
+        """Fill the batch with records that are encoded already; nothing more fits."""
+        self.encoded = records
+        self.values = [None] * records.record_count
+        self.timestamps = [records.max_timestamp] * records.record_count
+        self.is_foreign = True
+        self.left, self._room = 0, size
 
     def frame(self, *, transactional: bool) -> bytearray:
         """Return the whole batch, encoded before, with the sequence it has now."""

@@ -33,6 +33,7 @@ _FETCHING: Final = frozenset(
         "partition_bytes",
         "room",
         "check_crcs",
+        "packed",
         "on_offset_lost",
     }
 )
@@ -49,6 +50,7 @@ class FetchOptions(TypedDict, total=False):
         partition_bytes: The most bytes of one partition in an answer (1 MiB).
         room: The most bytes fetched and not asked for yet (64 MiB), shared by the partitions.
         check_crcs: Whether checksums are compared (True).
+        packed: Whether compressed records stay compressed until they are asked for (False); see `Batch.whole_batches`.
         on_offset_lost: EARLIEST or LATEST: read on there where records are lost; None raises `OffsetLost`.
         max_records: The most records of a batch that is handed out; None: what a fetch brought.
         on_bad: What becomes of records that cannot be decoded ("raise").
@@ -63,6 +65,7 @@ class FetchOptions(TypedDict, total=False):
     partition_bytes: int
     room: int
     check_crcs: bool
+    packed: bool
     on_offset_lost: Endpoint | None
     max_records: int | None
     on_bad: OnBad

@@ -6,6 +6,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from ottla.client.batch_decoding import PartitionRecords, rows
+from ottla.client.batch_encoding import EncodedRecords
 from ottla.client.codecs import Topic, raw
 from ottla.client.errors import CorruptData, DecodeError
 from wire.records.errors import CorruptRecordError
@@ -268,6 +269,17 @@ class Batch(Generic[K, V]):
         columns, span = self._columns()
         found: Sequence[int] = columns.timestamps[span]
         return found
+
+    def whole_batches(self) -> "list[tuple[int, EncodedRecords]] | None":
+        """Return the producers' batches as they were written, each with its first offset; see `Producer.post_encoded`.
+
+        Returns:
+            None where that is not possible, since a producer would give the records other offsets or timestamps; or
+            without the reader's option ``packed``.
+        """
+        if self._begin or self._end is not None:
+            return None
+        return self._records.whole_batches()
 
     def is_log_append_time(self, offset: int) -> bool:
         """Return whether the timestamp of the record at an offset was set by the broker, not by the producer."""

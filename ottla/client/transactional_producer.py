@@ -1,17 +1,19 @@
 """A producer whose records, and the offsets of what it consumed, become visible together or not at all."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from types import TracebackType
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from ottla.client import runtime
 from ottla.client.accumulator import Accumulator
+from ottla.client.batch_encoding import EncodedRecords
 from ottla.client.codecs import AnyTopic
 from ottla.client.context import ClientContext
 from ottla.client.delivery import BatchDelivery, Delivery
 from ottla.client.errors import ClientError, ClosedClient, TransactionAborted, TransactionUnknown
 from ottla.client.group import Group
 from ottla.client.group_partitions import OwnedPartition
+from ottla.client.membership import Membership
 from ottla.client.offset_commits import CommittedOffset
 from ottla.client.producer import Producer
 from ottla.client.producer_batch import Place, ProducerBatch
@@ -142,13 +144,21 @@ class TransactionalProducer:
         self._machine.begin()
         await runtime.checkpoint()
 
-    async def commit(self, batches: Sequence[Batch[Any, Any]]) -> None:
+    async def commit(
+        self,
+        batches: Sequence[Batch[Any, Any]],
+        positions: Mapping[str, Mapping[TopicPartition, CommittedOffset]] = MappingProxyType({}),
+    ) -> None:
         """Send everything, add the offsets, and commit; called by the transaction."""
         await self._flush_or_doubt()
         if self._machine.phase is not TransactionPhase.OPEN:
             raise self._machine.aborted_error()
         for group, offsets in _by_group(batches).items():
             await self._requests.add_offsets(self._accumulator.identity, group.membership, offsets)
+        for group_id, simple in positions.items():
+            # Without a member: what fences is the producer's epoch.
+            member = Membership(group_id, None, (), None)
+            await self._requests.add_offsets(self._accumulator.identity, member, simple)
         if not self._machine.is_empty:
             await self._end_commit()
         self._machine.ended()
@@ -245,6 +255,11 @@ class Transaction:
     def __init__(self, producer: TransactionalProducer, consumed: Sequence[Batch[Any, Any]]) -> None:
         self._producer = producer
         self._consumed = consumed
+        self._positions: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+
+    def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Have offsets of a group without members committed with the records, whatever they are offsets of."""
+        self._positions.setdefault(group_id, {}).update(offsets)
 
     async def __aenter__(self) -> Self:
         await self._producer.begin()
@@ -257,7 +272,7 @@ class Transaction:
             await self._producer.abort(self._consumed)
             return
         try:
-            await self._producer.commit(self._consumed)
+            await self._producer.commit(self._consumed, self._positions)
         except BaseException:
             await self._producer.abort(self._consumed)
             raise
@@ -269,6 +284,10 @@ class Transaction:
     async def post(self, topic: AnyTopic, value: Any, **options: Any) -> Delivery:
         """Accept a record; see `Producer.post`."""
         return await self._producer.producer.post(topic, value, **options)
+
+    async def post_encoded(self, topic: str, partition: int, records: EncodedRecords) -> BatchDelivery:
+        """Accept an encoded batch; see `Producer.post_encoded`."""
+        return await self._producer.producer.post_encoded(topic, partition, records)
 
     async def post_batch(self, topic: AnyTopic, values: Any, **options: Any) -> BatchDelivery:
         """Accept many records; see `Producer.post_batch`."""

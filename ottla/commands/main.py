@@ -64,6 +64,10 @@ _COMMANDS: Final = {
         "ottla.commands.console.console_consumer",
         "Write records to the standard output.",
     ),
+    "mirror-maker": (
+        "ottla.commands.mirroring.mirror_maker",
+        "Copy topics to another cluster, with their settings and groups.",
+    ),
     "producer-perf-test": (
         "ottla.commands.performance.producer_perf_test",
         "Measure how fast records are produced.",

@@ -12,12 +12,21 @@ class ProgressLine:
     Args:
         read: Returns how many there are so far.
         verb: What became of them: "sent".
+        more: Returns what stands behind the rate.
         shown: Whether to show it; by default where stderr is a terminal.
     """
 
-    def __init__(self, read: Callable[[], int], verb: str, *, shown: bool | None = None) -> None:
+    def __init__(
+        self,
+        read: Callable[[], int],
+        verb: str,
+        *,
+        shown: bool | None = None,
+        more: Callable[[], str] = str,
+    ) -> None:
         self._read = read
         self._verb = verb
+        self._more = more
         self._shown = sys.stderr.isatty() if shown is None else shown
         self._width = 0
 
@@ -31,7 +40,9 @@ class ProgressLine:
         while True:
             await trio.sleep(REFRESH_S)
             count, now = self._read(), trio.current_time()
-            self._write(f"{count:,} records {self._verb}, {(count - before) / (now - since):,.0f} a second")
+            self._write(
+                f"{count:,} records {self._verb}, {(count - before) / (now - since):,.0f} a second{self._more()}"
+            )
             before, since = count, now
 
     def clear(self) -> None:

@@ -1,0 +1,1 @@
+"""``ottla mirror-maker``: one cluster's topics copied to another."""
