@@ -206,7 +206,9 @@ class PartitionRecords:
     def _decode_at_once(self) -> FieldColumns:
         fields, offsets, timestamps, ends = self.fields()
         # Of the batch that the position lies in, what is before it is not shown.
-        skip = int(offsets.searchsorted(self.first_offset))
+        # Not by bisection: damaged offsets need not ascend, and the loop without numpy finds the first in order, too.
+        shown = offsets >= self.first_offset
+        skip = int(shown.argmax()) if shown.any() else len(offsets)
         headers: dict[int, Sequence[Header]] = {}
         with_headers = fields.header_count.nonzero()[0].tolist()
         data = bytes(self.data) if with_headers else b""

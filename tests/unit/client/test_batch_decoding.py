@@ -3,7 +3,7 @@
 from unittest import mock
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ottla.client import batch_decoding
@@ -200,6 +200,7 @@ def test_each_damaged_bit_is_noticed() -> None:
 
 
 @given(st.integers(0, 60), st.integers(1, 255))
+@example(22, 21)  # offsets that do not ascend
 def test_damage_behind_a_right_checksum_is_an_error_with_its_place(at: int, change: int) -> None:
     data = bytearray(build([(b"key", b"value", [("h", b"x")], 5)] * 3, 10))
     position = HEADER_SIZE + at % (len(data) - HEADER_SIZE)
