@@ -7,8 +7,8 @@ from typing import Final
 
 import trio
 
-from ottla.admin import Admin, ApiError, ConnectError, NewTopic
 from ottla.client import ClientError, DeliveryErrors, Kafka
+from ottla.client.admin import NewTopic
 from ottla.mirror.copying import Copying, CopySettings
 from ottla.mirror.counters import MirrorCounters
 from ottla.mirror.formats import HEARTBEATS, Heartbeat, checkpoints_topic, offset_syncs_topic
@@ -23,7 +23,7 @@ from timing.clock import Clock
 
 _log = logging.getLogger(__name__)
 _COMPACTED: Final = {"cleanup.policy": "compact"}
-_RETRIED: Final = (ApiError, ConnectError, ClientError, DeliveryErrors)
+_RETRIED: Final = (ClientError, DeliveryErrors)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +61,6 @@ class MirrorFlow:
     Args:
         source: Where records come from.
         target: Where they go.
-        source_admin: The source's topics and groups.
-        target_admin: The target's.
         selection: What is mirrored.
         settings: How.
         clock: For heartbeats.
@@ -76,8 +74,6 @@ class MirrorFlow:
         self,
         source: Kafka,
         target: Kafka,
-        source_admin: Admin,
-        target_admin: Admin,
         selection: Selection,
         settings: FlowSettings,
         clock: Clock,
@@ -86,8 +82,8 @@ class MirrorFlow:
         self.counters = MirrorCounters()
         self._source = source
         self._target = target
-        self._source_admin = source_admin
-        self._target_admin = target_admin
+        self._source_admin = source_admin = source.admin
+        self._target_admin = target_admin = target.admin
         self._selection = selection
         self._settings = settings
         self._clock = clock
@@ -127,7 +123,7 @@ class MirrorFlow:
         Raises:
             ProducerFenced: Another flow with this group has taken over.
             ClientError: A cluster refuses what is asked for good.
-            ApiError: Likewise, at the start.
+            ValueError: Likewise.
         """
         settings = self._settings
         if settings.checkpoints:

@@ -6,8 +6,8 @@ the end of its partition there.
 
 from collections.abc import Mapping
 
-from ottla.admin import Admin, ApiError, CommittedPosition, FoundOffset
-from ottla.client import Producer
+from ottla.client import ClientError, Producer
+from ottla.client.admin import Admin, CommittedPosition, FoundOffset
 from ottla.mirror.counters import MirrorCounters
 from ottla.mirror.formats import Checkpoint
 from ottla.mirror.offset_map import OffsetMap
@@ -61,7 +61,7 @@ class GroupKeeper:
                 continue
             try:
                 committed = await self._source.committed_offsets(group_id)
-            except ApiError:
+            except ClientError:
                 continue  # it has gone, or its coordinator is moving: the next look finds it
             points = []
             for place, position in sorted(committed.items()):
@@ -108,7 +108,7 @@ class GroupKeeper:
             if not offsets:
                 return True
             results = await self._target.commit_offsets(group_id, offsets)
-        except ApiError:
+        except ClientError:
             return False  # a coordinator or leader is moving: the next look sets it
         return all(error is Error.NONE for error in results.values())
 

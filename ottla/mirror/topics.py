@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ottla.admin import (
+from ottla.client.admin import (
     Admin,
     ConfigChange,
     ConfigOperation,

@@ -9,8 +9,8 @@ import pytest
 import trio
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from ottla.admin import ConfigResource, ConfigSource, ResourceKind, open_admin
 from ottla.client import connect
+from ottla.client.admin import ConfigResource, ConfigSource, ResourceKind
 from ottla.mirror.formats import Checkpoint, OffsetSync, checkpoints_topic, offset_syncs_topic
 from tests.compat.client.conftest import Brokers, apache_kafka  # noqa: F401 - the fixture is used by name
 from tests.integration.mirror.mirror_process import Mirror, rows_of
@@ -93,13 +93,13 @@ def test_records_topics_and_groups_arrive(sides: tuple[Brokers, Brokers], tmp_pa
                 wanted = next(row for at, row in rows if at >= 100)
                 assert next(row for at, row in found[number] if at >= mine[number].downstream) == wanted
                 assert mine[number].upstream == 100
-            async with open_admin(target.bootstrap_servers) as admin:
-                committed = await admin.committed_offsets(group)
+            async with connect(target.bootstrap_servers) as kafka:
+                committed = await kafka.admin.committed_offsets(group)
                 assert {place.partition: each.offset for place, each in committed.items()} == {
                     number: point.downstream for number, point in mine.items()
                 }
                 resource = ConfigResource(ResourceKind.TOPIC, topic)
-                settings = (await admin.describe_configs([resource]))[resource]
+                settings = (await kafka.admin.describe_configs([resource]))[resource]
                 own = {
                     each.name: each.value
                     for each in settings
@@ -130,8 +130,8 @@ def test_a_running_mirror_follows_new_topics_and_partitions(
     assert target_has(target, f"there.{topic}", 1)
 
     async def grow() -> None:
-        async with open_admin(source.bootstrap_servers) as admin:
-            await admin.create_partitions({topic: 2})
+        async with connect(source.bootstrap_servers) as kafka:
+            await kafka.admin.create_partitions({topic: 2})
 
     trio.run(grow)
     producer = Producer({"bootstrap.servers": source.bootstrap_servers})
@@ -170,8 +170,8 @@ def test_a_plan_changes_nothing(sides: tuple[Brokers, Brokers], tmp_path: Path) 
     }
 
     async def is_there() -> bool:
-        async with open_admin(target.bootstrap_servers) as admin:
-            return topic in await admin.list_topics()
+        async with connect(target.bootstrap_servers) as kafka:
+            return topic in await kafka.admin.list_topics()
 
     assert not trio.run(is_there)
 

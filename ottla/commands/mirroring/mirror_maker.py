@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.commands.terminal.clients import read_arguments
-from ottla.commands.terminal.connecting import client_settings, security_of
+from ottla.commands.terminal.connecting import client_settings
 from ottla.commands.terminal.failure import CommandError, failing_on
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin
-    from ottla.client import Kafka
     from ottla.client_properties import ClientArguments
     from ottla.mirror.flow import FlowSettings, MirrorFlow
     from ottla.mirror.forwarding import Handler
     from ottla.mirror.selection import Selection
-    from security.client_config import ClientSecurity
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 _READER_ARGUMENTS = ("min_bytes", "max_wait", "max_bytes", "partition_bytes", "check_crcs", "isolation")
@@ -164,7 +161,6 @@ class _Cluster:
     """One side of the flow."""
 
     arguments: "ClientArguments"
-    security: "ClientSecurity"
 
     @classmethod
     def read(
@@ -175,12 +171,11 @@ class _Cluster:
     ) -> "_Cluster":
         with failing_on(OSError, ValueError):
             properties = client_settings(path)
-            security = security_of(properties)
         properties.setdefault("client.id", "ottla-mirror-maker")
         arguments = read_arguments(properties, read)
         if not arguments.bootstrap_servers:
             raise CommandError(f"--{option} {path}: bootstrap.servers is missing")
-        return cls(arguments, security)
+        return cls(arguments)
 
 
 def _settings(
@@ -280,14 +275,10 @@ class _Run:
         """
         import trio
 
-        from ottla.admin import ApiError, ConnectError, NoCommonVersionError
         from ottla.client import ClientError
 
         expected = (
             ClientError,
-            ApiError,
-            ConnectError,
-            NoCommonVersionError,
             ValueError,
             OSError,
             CommandError,
@@ -309,6 +300,7 @@ class _Run:
     async def _main(self) -> None:
         import trio
 
+        from ottla.client import connect
         from ottla.commands.terminal.interruption import on_interrupt
         from ottla.mirror.flow import MirrorFlow, describe
         from timing.clock import SystemClock
@@ -320,13 +312,15 @@ class _Run:
                 nursery.cancel_scope.cancel()
 
             nursery.start_soon(on_interrupt, stop)
-            source, source_admin = await _open(stack, self._source)
-            target, target_admin = await _open(stack, self._target)
+            source, target = [
+                await stack.enter_async_context(
+                    connect(side.arguments.bootstrap_servers, **side.arguments.connection)
+                )
+                for side in (self._source, self._target)
+            ]
             self._flow = flow = MirrorFlow(
                 source,
                 target,
-                source_admin,
-                target_admin,
                 self._selection,
                 self._settings,
                 SystemClock(),
@@ -381,16 +375,6 @@ class _Run:
             f"copied {counters.records} records ({counters.byte_count} bytes), dropped {counters.dropped}; "
             f"{counters.transactions} transactions, {counters.checkpoints} checkpoints"
         )
-
-
-async def _open(stack: AsyncExitStack, side: _Cluster) -> "tuple[Kafka, Admin]":
-    """Connect to a cluster, until the stack is left."""
-    from ottla.admin import open_admin
-    from ottla.client import connect
-
-    servers = side.arguments.bootstrap_servers
-    admin = await stack.enter_async_context(open_admin(servers, security=side.security))
-    return await stack.enter_async_context(connect(servers, **side.arguments.connection)), admin
 
 
 def _texts(error: BaseException) -> list[str]:

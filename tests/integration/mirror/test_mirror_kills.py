@@ -47,16 +47,16 @@ async def fill(servers: str, lines: list[bytes]) -> None:
 
 async def commit_groups(servers: str, ends: dict[int, int]) -> None:
     """Leave three groups at the source: near the start, near the end, and at the end."""
-    from ottla.admin import CommittedPosition, open_admin
+    from ottla.client.admin import CommittedPosition
     from wire.types import Offset
 
-    async with open_admin(servers) as admin:
+    async with connect(servers) as kafka:
         for group, part in zip(GROUPS, (0.3, 0.9, 1.0), strict=True):
             offsets = {
                 TopicPartition("flights", number): CommittedPosition(Offset(int(end * part)))
                 for number, end in ends.items()
             }
-            await admin.commit_offsets(group, offsets)
+            await kafka.admin.commit_offsets(group, offsets)
 
 
 async def positions(kafka: Kafka, group: str) -> dict[int, int]:
