@@ -130,6 +130,7 @@ def test_nothing_is_left_behind(brokers) -> None:
         for _ in range(20):
             await once()
         assert asyncio.all_tasks() == {asyncio.current_task()}
-        assert len(os.listdir("/proc/self/fd")) == open_files
+        # Clients of other tests may have closed some of theirs meanwhile.
+        assert len(os.listdir("/proc/self/fd")) <= open_files
 
     asyncio.run(body())
