@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-import simulation.cluster
+from cluster.broker.broker import State
 from cluster.network.broker_client import ConnectionFailedError
 from simulation.cluster import SimulatedCluster
 from wire.errors import Error
@@ -37,24 +37,20 @@ def simulated(seed: int, test: Callable[[SimulatedCluster], Awaitable[None]]) ->
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
-def test_a_session_that_expires_during_recovery_does_not_end_the_start(monkeypatch) -> None:
-    real = simulation.cluster._at_once
-    slept = []
-
+def test_a_session_that_expires_during_recovery_does_not_end_the_start() -> None:
     async def test(cluster: SimulatedCluster) -> None:
-        async def slow(work):
-            if not slept:
-                slept.append(work)
-                cluster.ensemble.expire(cluster.machines[0].session.session_id)
-                await trio.sleep(5)
-            return await real(work)
-
         await create(cluster)
         await cluster.stop(0)
-        monkeypatch.setattr(simulation.cluster, "_at_once", slow)
-        await cluster.start(0)
+        machine = cluster.machines[0]
+        machine.work_delay_s = 5.0
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cluster.start, 0)
+            await cluster.wait(
+                lambda: machine.broker is not None and machine.broker.state is State.RECOVERING
+            )
+            cluster.ensemble.expire(machine.session.session_id)
+            machine.work_delay_s = 0.0
         await know_each_other(cluster)
-        assert slept
 
     simulated(7, test)
 
