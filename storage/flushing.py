@@ -65,6 +65,7 @@ class LogFlusher:
         with self._lock:
             removals, active = self._removals, files.segments.active
         try:
+            files.leader_epochs.write()
             active.sync(with_indexes=False)
             files.log_directory.write_lowered()
         except FileNotFoundError as error:
@@ -158,6 +159,7 @@ class LogFlusher:
         if self.unsettled:
             self.settle()
         try:
+            self._files.leader_epochs.write()
             if segments.active.seal():
                 segments.active.sync(with_indexes=True)
                 segments.names_changed = True

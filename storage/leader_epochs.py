@@ -17,6 +17,7 @@ Worked example, with entries (0, 0), (4, 1200) and a log that ends at 1500:
 
 import logging
 import os
+import threading
 from bisect import bisect_left, bisect_right
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -45,12 +46,13 @@ class EpochEnd(NamedTuple):
 class LeaderEpochCache:
     """The leader epochs of one log, and their file.
 
-    A change is written at once, but not synced: that waits for `sync`, which the log calls before it lets
-    its recovery point pass. What a crash loses of it, recovery finds again in the batches past the recovery
-    point.
+    New epochs, and epochs that go with the log's end, wait in memory for `write` or `sync`: a broker that becomes the
+    leader of a thousand partitions does not write as many files on its loop. The log calls `sync` before it lets its
+    recovery point pass. What a crash loses until then, recovery finds again in the batches past the recovery point.
+    Other changes are written at once, and not synced.
     """
 
-    __slots__ = ("_disk", "_epochs", "_path", "_starts", "_unsynced", "_unwritten")
+    __slots__ = ("_changing", "_disk", "_epochs", "_path", "_starts", "_unsynced", "_unwritten", "_writing")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -59,6 +61,8 @@ class LeaderEpochCache:
         self._starts: list[Offset] = []
         self._unsynced = False
         self._unwritten = False
+        self._changing = threading.Lock()  # entries, which a thread may be writing down
+        self._writing = threading.Lock()  # the file
 
     def load(self) -> bool:
         """Read the file. False where it is missing or makes no sense; the cache is empty then.
@@ -112,21 +116,22 @@ class LeaderEpochCache:
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
         """Note that an epoch begins at an offset; entries that contradict it go.
 
-        The newest epoch again, from where it began or later, says nothing new.
-
-        Raises:
-            OSError: the file could not be written.
+        The newest epoch again, from where it began or later, says nothing new. The file waits for `write`.
         """
-        if self._put(epoch, start_offset):
-            self._write()
-
-    def assign_in_memory(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
-        """As `assign`, leaving the file for `write`: recovery assigns many."""
-        if self._put(epoch, start_offset):
+        if epoch < 0 or start_offset < 0:
+            raise ValueError(f"no leader epoch: {epoch} from {start_offset}")
+        epochs, starts = self._epochs, self._starts
+        if epochs and epochs[-1] == epoch and starts[-1] <= start_offset:
+            return
+        keep = min(bisect_left(epochs, epoch), bisect_left(starts, start_offset))
+        with self._changing:
+            del epochs[keep:], starts[keep:]
+            epochs.append(epoch)
+            starts.append(start_offset)
             self._unwritten = True
 
     def write(self) -> None:
-        """Write the file where `assign_in_memory` left anything out of it.
+        """Write the file where it lacks a change. May run in a thread beside the other methods.
 
         Raises:
             OSError: the file could not be written.
@@ -171,15 +176,12 @@ class LeaderEpochCache:
         return self._epochs[slot] if slot >= 0 else NO_LEADER_EPOCH
 
     def truncate_suffix(self, end_offset: Offset) -> None:
-        """Forget the epochs that began at or after `end_offset`, where the log now ends.
-
-        Raises:
-            OSError: the file could not be written.
-        """
+        """Forget the epochs that began at or after `end_offset`, where the log now ends. The file waits for `write`."""
         keep = bisect_left(self._starts, end_offset)
         if keep < len(self._starts):
-            del self._epochs[keep:], self._starts[keep:]
-            self._write()
+            with self._changing:
+                del self._epochs[keep:], self._starts[keep:]
+                self._unwritten = True
 
     def truncate_prefix(self, start_offset: Offset) -> None:
         """Forget the epochs that ended before `start_offset`; the one it falls into now begins there.
@@ -189,8 +191,9 @@ class LeaderEpochCache:
         """
         slot = bisect_right(self._starts, start_offset) - 1
         if slot > 0 or (slot == 0 and self._starts[0] != start_offset):
-            del self._epochs[:slot], self._starts[:slot]
-            self._starts[0] = start_offset
+            with self._changing:
+                del self._epochs[:slot], self._starts[:slot]
+                self._starts[0] = start_offset
             self._write()
 
     def take_over(self, other: "LeaderEpochCache") -> None:
@@ -200,7 +203,8 @@ class LeaderEpochCache:
             OSError: the file could not be written.
         """
         if (self._epochs, self._starts) != (other._epochs, other._starts):
-            self._epochs, self._starts = list(other._epochs), list(other._starts)
+            with self._changing:
+                self._epochs, self._starts = list(other._epochs), list(other._starts)
             self._write()
 
     def clear(self) -> None:
@@ -210,16 +214,18 @@ class LeaderEpochCache:
             OSError: the file could not be written.
         """
         if self._epochs:
-            self._epochs.clear()
-            self._starts.clear()
+            with self._changing:
+                self._epochs.clear()
+                self._starts.clear()
             self._write()
 
     def sync(self) -> None:
-        """Make the file survive power loss as it is. May run in a thread beside the other methods.
+        """Make all that is known survive power loss. May run in a thread beside the other methods.
 
         Raises:
             OSError: the disk failed.
         """
+        self.write()
         if self._unsynced:
             # Cleared first: a change that comes meanwhile sets it again, and what is synced here is never
             # older than this moment.
@@ -235,22 +241,17 @@ class LeaderEpochCache:
         """Note that the log's directory was renamed."""
         self._path = path
 
-    def _put(self, epoch: LeaderEpoch, start_offset: Offset) -> bool:
-        if epoch < 0 or start_offset < 0:
-            raise ValueError(f"no leader epoch: {epoch} from {start_offset}")
-        epochs, starts = self._epochs, self._starts
-        if epochs and epochs[-1] == epoch and starts[-1] <= start_offset:
-            return False
-        keep = min(bisect_left(epochs, epoch), bisect_left(starts, start_offset))
-        del epochs[keep:], starts[keep:]
-        epochs.append(epoch)
-        starts.append(start_offset)
-        return True
-
     def _write(self) -> None:
-        self._unwritten = False
-        self._unsynced = True
-        self._disk.replace(self._path, self._encode(), sync=False)
+        with self._writing:
+            with self._changing:
+                self._unwritten = False
+                data = self._encode()
+            try:
+                self._disk.replace(self._path, data, sync=False)
+            except BaseException:
+                self._unwritten = True
+                raise
+            self._unsynced = True
 
     def _encode(self) -> bytes:
         return encode_lines(

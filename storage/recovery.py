@@ -13,6 +13,7 @@ The recovery point itself does not move: only a flush moves it.
 
 import logging
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from storage import names
@@ -24,6 +25,7 @@ from storage.producer_state import ProducerState
 from storage.segment import Segment
 from storage.segment_split import split_overflowed
 from storage.segments import Segments
+from storage.time_index import TimestampOffset
 from wire.records.batch import BatchHeader
 from wire.records.errors import CorruptRecordError, UnsupportedCompressionError
 from wire.types import NO_LEADER_EPOCH, LeaderEpoch, Offset, WallMs
@@ -169,7 +171,7 @@ def _recover(
 ) -> None:
     if not len(segments):
         return
-    pending = segments.between(recovery_point, Offset(1 << 62))
+    pending = segments.between(_trusted_end(segments, recovery_point, compacted_to), Offset(1 << 62))
     # Believe the epochs of flushed segments only; those of the rest are in their batches.
     epochs.truncate_suffix(max(pending[0].base_offset, Offset(0)))
     if not epochs and len(pending) < len(segments):
@@ -183,15 +185,19 @@ def _recover(
         trust_absence=False,
     )
     tail = RecoveredTail(pending[0].base_offset, NO_LEADER_EPOCH, 0, has_gaps=False)
+    is_sealed = False
     for slot, segment in enumerate(pending):
         size = segment.size
-        if not _follows(segment, tail, compacted_to):
+        may_skip = is_sealed and segments.config.compacts
+        if not may_skip and not _follows(segment, tail, compacted_to):
             _log.warning(
                 "%s: segment %d does not follow %d", segments.directory, segment.base_offset, tail.end
             )
             segments.remove(pending[slot:])
             break
+        sealed_at = segment.time_index.last
         tail = recover_segment(segment, epochs, producers, segments.config.index_interval_bytes, tail.epoch)
+        is_sealed = _is_sealed(segment, tail, sealed_at)
         if progress is not None:
             progress(size)
         if tail.cut:
@@ -200,6 +206,24 @@ def _recover(
             segments.remove(later)
             break
         producers.take_snapshot()
+
+
+def _trusted_end(segments: Segments, recovery_point: Offset, compacted_to: Offset) -> Offset:
+    """Return the offset from which on the log has to be read: the recovery point, or the start of an earlier segment
+    that does not end where the next one begins.
+
+    Such a hole is what a power loss leaves of a truncation over the border of two segments, where it has kept the cut
+    of the first, and undone the removal of the second and the lowering of the recovery point.
+    """
+    trusted = segments.between(Offset(0), recovery_point)
+    for segment, following in pairwise(trusted):
+        if following.base_offset <= compacted_to:
+            continue
+        end = segment.end()
+        segment.close()
+        if end is None or end.next_offset != following.base_offset:
+            return segment.base_offset
+    return recovery_point
 
 
 class RecoveredTail(NamedTuple):
@@ -230,6 +254,26 @@ def _follows(segment: Segment, before: RecoveredTail, compacted_to: Offset) -> b
     if gap < 0:
         return False
     return segment.base_offset <= compacted_to or before.has_gaps or gap > RELATIVE_OFFSET_MAX
+
+
+def _is_sealed(segment: Segment, tail: RecoveredTail, sealed_at: TimestampOffset) -> bool:
+    """Tell whether a recovered segment has all that was in it when its successor was begun.
+
+    Apache Kafka's followers begin a segment at the next batch that they are sent, so those of a compacted log may have
+    a gap before it that nothing else tells of. When a segment is sealed, its greatest timestamp becomes the last entry
+    of its time index: had the crash taken the end of the segment, its records would be older than that.
+
+    Args:
+        segment: as it was recovered.
+        tail: its end.
+        sealed_at: the last entry of its time index before that.
+    """
+    return (
+        sealed_at.timestamp >= 0
+        and not tail.cut
+        and sealed_at.offset < tail.end
+        and sealed_at.timestamp == segment.max_timestamp.timestamp
+    )
 
 
 def recover_segment(
@@ -264,7 +308,7 @@ def recover_segment(
                 segment.index_batch(header.last_offset, position)
                 last_indexed = position
             if header.partition_leader_epoch > epochs.latest:
-                epochs.assign_in_memory(header.partition_leader_epoch, header.base_offset)
+                epochs.assign(header.partition_leader_epoch, header.base_offset)
             completed = apply_batch(producers, header, header.base_offset, data, at)
             if completed is not None:
                 index_completed(producers, completed, segment)
@@ -308,7 +352,7 @@ def _rebuild_epochs(segments: Segments, epochs: LeaderEpochCache, end: Offset) -
         try:
             for _, header in segment.batches_from(0):
                 if header.partition_leader_epoch > epochs.latest:
-                    epochs.assign_in_memory(header.partition_leader_epoch, header.base_offset)
+                    epochs.assign(header.partition_leader_epoch, header.base_offset)
         except CorruptRecordError:
             return
 

@@ -129,7 +129,12 @@ def test_epochs_of_offsets() -> None:
 
 def test_the_file_is_kafkas_and_is_read_back() -> None:
     disk = SimulatedDisk()
-    cache((0, 0), (4, 1200), disk=disk)
+    epochs = cache((0, 0), (4, 1200), disk=disk)
+    assert not disk.exists(PATH)  # a broker that takes a thousand leaderships does not write on its loop
+    epochs.write()
+    changes = disk.changes
+    epochs.write()
+    assert disk.changes == changes
     assert disk.read(PATH) == b"0\n2\n0 0\n4 1200\n"
     again = LeaderEpochCache(disk, PATH)
     assert again.load()
@@ -161,7 +166,19 @@ def test_sync_makes_the_last_change_durable() -> None:
     epochs = cache((0, 0), (1, 10), disk=disk)
     epochs.sync()
     epochs.truncate_suffix(Offset(5))
-    disk.crash(lambda n: n)
+    epochs.sync()
+    disk.crash(lambda _: 0)
     again = LeaderEpochCache(disk, PATH)
     assert again.load()
-    assert again.entries()[0] == (0, 0)
+    assert again.entries() == [(0, 0)]
+
+
+def test_a_write_that_failed_is_made_up_for() -> None:
+    disk = SimulatedDisk()
+    epochs = cache((0, 0), disk=disk)
+    disk.fail_at(1)
+    with pytest.raises(OSError, match="Input"):
+        epochs.write()
+    disk.fail_at(None)
+    epochs.write()
+    assert disk.read(PATH) == b"0\n1\n0 0\n"

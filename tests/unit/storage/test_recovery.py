@@ -1,0 +1,78 @@
+"""What recovery makes of segments that do not follow each other."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from storage import names
+from storage.disk import RealDisk
+from storage.log import Log
+from storage.log_config import LogConfig
+from storage.store import LogStore
+from tests.unit.storage.samples import PARTITION, TestClock, append, batch, headers, open_store
+from wire.types import Offset
+
+CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=100)
+COMPACTED = dataclasses.replace(CONFIG, cleanup_policy=frozenset({"compact"}))
+
+
+def recovered(store: LogStore, path: Path, config: LogConfig = CONFIG) -> Log:
+    """Open a store again that ended without notice."""
+    store.close(clean=False)
+    log = open_store(RealDisk(), TestClock(), config, str(path)).get(PARTITION)
+    assert log is not None
+    return log
+
+
+def test_a_hole_below_the_recovery_point_ends_the_log(tmp_path: Path) -> None:
+    """Power loss has kept the cut of a truncation over a border, and undone what came with it."""
+    store = open_store(RealDisk(), TestClock(), CONFIG, str(tmp_path))
+    log = store.create(PARTITION)
+    for number in range(30):
+        append(log, batch([b"%d" % number]), epoch=0)
+    log.flush()
+    store.checkpoints.write_recovery_points()
+    second = list(log.segments)[1]
+    last = headers(log)[second.base_offset - 1]
+    path = tmp_path / str(PARTITION) / names.segment_name(Offset(0), names.LOG)
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size - last.size)
+    log = recovered(store, tmp_path)
+    assert log.log_end_offset == second.base_offset - 1
+    assert [header.base_offset for header in headers(log)] == list(range(second.base_offset - 1))
+    assert log.recovery_point <= log.log_end_offset
+
+
+def with_a_gap_between_segments(path: Path, config: LogConfig) -> LogStore:
+    """Write what a follower of Apache Kafka has whose leader's log was compacted just where a segment begins."""
+    store = open_store(RealDisk(), TestClock(), config, str(path))
+    log = store.create(PARTITION)
+    for number in range(5):
+        log.append_as_follower(
+            batch([b"v"], base_offset=number, leader_epoch=0, timestamp=1_700_000_000_000 + number)
+        )
+    log.roll(Offset(9))
+    for number in range(9, 12):
+        log.append_as_follower(
+            batch([b"v"], base_offset=number, leader_epoch=0, timestamp=1_700_000_000_000 + number)
+        )
+    return store
+
+
+def test_a_compacted_log_may_have_a_gap_between_segments(tmp_path: Path) -> None:
+    store = with_a_gap_between_segments(tmp_path, COMPACTED)
+    log = recovered(store, tmp_path, COMPACTED)
+    assert [header.base_offset for header in headers(log)] == [0, 1, 2, 3, 4, 9, 10, 11]
+
+
+@pytest.mark.parametrize("config", [CONFIG, COMPACTED], ids=["deleted", "compacted"])
+def test_what_a_crash_took_from_a_sealed_segment_takes_the_later_ones_with_it(
+    tmp_path: Path, config: LogConfig
+) -> None:
+    store = with_a_gap_between_segments(tmp_path, config)
+    path = tmp_path / str(PARTITION) / names.segment_name(Offset(0), names.LOG)
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size * 4 // 5)  # the last of five batches
+    log = recovered(store, tmp_path, config)
+    assert [header.base_offset for header in headers(log)] == [0, 1, 2, 3]
