@@ -34,6 +34,10 @@ class BrokerChannel(Protocol):
         """Ask, and return the decoded answer."""
         ...
 
+    async def wait_ended(self) -> None:
+        """Wait, while nothing is asked, until the other side ends the connection; for ever where there is none."""
+        ...
+
     def close(self) -> None:
         """Let go of the connection."""
         ...
@@ -146,6 +150,27 @@ class BrokerClient:
         finally:
             self._waiting = False
             if not answered:
+                self.close()
+
+    async def wait_ended(self) -> None:
+        """Wait, while nothing is asked, until the other side ends the connection; for ever where there is none.
+
+        What comes unasked ends it, too. Cancelled, the connection stays as it is.
+
+        Raises:
+            trio.BusyResourceError: a request is under way.
+        """
+        if self._waiting:
+            raise trio.BusyResourceError(f"a request to {self.host}:{self.port} is under way")
+        link = self._link
+        if link is None:
+            await trio.sleep_forever()
+        else:
+            try:
+                await link.receive_into(memoryview(bytearray(1)))
+            except (OSError, trio.ClosedResourceError):
+                pass
+            if self._link is link:
                 self.close()
 
     def close(self) -> None:

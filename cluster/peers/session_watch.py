@@ -166,51 +166,94 @@ class SessionWatch:
         looked_at = self._clock.monotonic()
         channel: BrokerChannel | None = None
         connected_to: Node | None = None
+        has_ended = False
         try:
             while True:
                 node = self._metadata.node(watched.broker_id, self._listener)
                 if node != connected_to:
                     if channel is not None:
                         channel.close()
-                    connected_to, channel = node, None if node is None else self._connect(node)
+                    connected_to, channel, has_ended = (
+                        node,
+                        None if node is None else self._connect(node),
+                        False,
+                    )
                 if node is not None and channel is not None:
-                    for observation in await self._look(node, channel, liveness):
+                    observations, votes = await self._look(
+                        watched, node, channel, liveness, has_ended=has_ended
+                    )
+                    has_ended = False
+                    for observation in observations:
                         now = self._clock.monotonic()
                         # A stall of ours is no silence of theirs.
                         elapsed_s, looked_at = min(now - looked_at, 1.2 * self._limit_s), now
                         liveness = observe(liveness, observation, elapsed_s)
                         if is_suspect(liveness, observation, self._limit_s) and await self._is_dead(
-                            watched, liveness
+                            watched, liveness, votes
                         ):
                             return True
-                if liveness == PeerLiveness():
-                    if self._clock.monotonic() - watched.renewed_at > KEPT_S:
-                        return False
+                if liveness != PeerLiveness():
+                    await trio.sleep(pause_s / 4)
+                elif self._clock.monotonic() - watched.renewed_at > KEPT_S:
+                    return False
+                elif channel is None:
                     await trio.sleep(pause_s)
                 else:
-                    await trio.sleep(pause_s / 4)
+                    with trio.move_on_after(pause_s):
+                        await channel.wait_ended()
+                        has_ended = True
         finally:
             if channel is not None:
                 channel.close()
 
     async def _look(
-        self, node: "Node", channel: "BrokerChannel", liveness: PeerLiveness
-    ) -> list[Observation]:
-        """Ask for a sign of life; where none comes, see whether a connection can be made."""
+        self,
+        watched: _Watched,
+        node: "Node",
+        channel: "BrokerChannel",
+        liveness: PeerLiveness,
+        *,
+        has_ended: bool,
+    ) -> tuple[list[Observation], list[bool] | None]:
+        """Ask for a sign of life; where none comes, see whether a connection can be made.
+
+        Args:
+            watched: The broker.
+            node: Its address.
+            channel: To it.
+            liveness: What is known so far.
+            has_ended: Whether its side has ended the connection since the last sign of life.
+
+        Returns:
+            What came of it, and the other brokers' votes where they were asked meanwhile.
+        """
         if liveness != PeerLiveness():
-            return [await self._try(node, _PATIENCE_ENDED if liveness.was_ended else _PATIENCE_SILENT)]
-        had_connection = getattr(channel, "is_connected", False)
-        try:
-            await channel.request(ApiVersionsRequest(), 0)
-        except ConnectionFailedError as error:
-            ended = had_connection and error.errno != errno.ETIMEDOUT
-        except RemoteProtocolError:
-            ended = False
-        else:
-            return [Observation.ANSWERED]
-        if ended:
-            return [Observation.ENDED, await self._try(node, _PATIENCE_ENDED)]
-        return [await self._try(node, _PATIENCE_SILENT)]
+            return [await self._try(node, _PATIENCE_ENDED if liveness.was_ended else _PATIENCE_SILENT)], None
+        if not has_ended:
+            had_connection = getattr(channel, "is_connected", False)
+            try:
+                await channel.request(ApiVersionsRequest(), 0)
+            except ConnectionFailedError as error:
+                has_ended = had_connection and error.errno != errno.ETIMEDOUT
+            except RemoteProtocolError:
+                pass
+            else:
+                return [Observation.ANSWERED], None
+        if not has_ended:
+            return [await self._try(node, _PATIENCE_SILENT)], None
+        # This is how a death looks: the others are asked at the same time.
+        votes: list[bool] = []
+        outcome = Observation.NOTHING
+        async with trio.open_nursery() as nursery:
+
+            async def ask() -> None:
+                votes.extend(await self._votes(watched))
+
+            nursery.start_soon(ask)
+            outcome = await self._try(node, _PATIENCE_ENDED)
+            if outcome is not Observation.NOT_REACHED:
+                nursery.cancel_scope.cancel()
+        return [Observation.ENDED, outcome], votes
 
     async def _try(self, node: "Node", patience: float) -> Observation:
         """Make a connection, in attempts of which each begins while the ones before it go on, and close it.
@@ -241,13 +284,20 @@ class SessionWatch:
                     await trio.sleep(patience_s / _ATTEMPTS)
         return outcome
 
-    async def _is_dead(self, watched: _Watched, liveness: PeerLiveness) -> bool:
-        """Ask the other brokers about a suspect, and decide."""
+    async def _is_dead(self, watched: _Watched, liveness: PeerLiveness, votes: list[bool] | None) -> bool:
+        """Decide about a suspect, with the votes of the other brokers, which are asked where they were not yet."""
         if not self._session_is_live():
             return False
         closed_at = self._closed_at.get(watched.broker_id)
         if not liveness.was_ended and closed_at is not None and self._clock.monotonic() - closed_at < QUIET_S:
             return False
+        if votes is None:
+            votes = await self._votes(watched)
+        registered = len(self._metadata.snapshot.brokers.keys() | {self._broker_id, watched.broker_id})
+        return is_dead(liveness, votes, registered)
+
+    async def _votes(self, watched: _Watched) -> list[bool]:
+        """Ask the other brokers whether they can connect to a suspect; return the answers that come in time."""
         brokers = self._metadata.snapshot.brokers
         others = [each for each in sorted(brokers) if each not in (self._broker_id, watched.broker_id)]
         votes: list[bool] = []
@@ -269,7 +319,7 @@ class SessionWatch:
             async with trio.open_nursery() as nursery:
                 for broker_id in nearest:
                     nursery.start_soon(ask, broker_id)
-        return is_dead(liveness, votes, len(brokers.keys() | {self._broker_id, watched.broker_id}))
+        return votes
 
     async def _end_session(self, watched: _Watched) -> None:
         logger.warning(

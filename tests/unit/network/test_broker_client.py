@@ -237,3 +237,26 @@ def test_cancelled_at_any_await_it_can_be_used_again() -> None:
             assert not client.is_connected
 
     run(answering, asking)
+
+
+def test_the_end_of_an_idle_connection_is_noticed() -> None:
+    answered = trio.Event()
+
+    async def answering(broker: Broker) -> None:
+        end, correlation_id = await broker.next_request()
+        await end.send_all(answer_bytes(correlation_id))
+        await answered.wait()
+        await end.aclose()
+
+    async def asking(client: BrokerClient) -> None:
+        await client.request(ASK, 3)
+        with trio.move_on_after(0.01) as in_vain:
+            await client.wait_ended()
+        assert in_vain.cancelled_caught
+        assert client.is_connected
+        answered.set()
+        with trio.fail_after(10):
+            await client.wait_ended()
+        assert not client.is_connected
+
+    run(answering, asking)
