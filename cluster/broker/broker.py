@@ -23,7 +23,7 @@ import trio
 
 from cluster.broker.addresses import addresses_of
 from cluster.broker.assembly import assemble, registration_of
-from cluster.broker.components import Components, describe_components, describe_partitions
+from cluster.broker.components import Components, describe_components, partition_descriptions
 from cluster.broker.controlled_shutdown import ControlledShutdown
 from cluster.broker.exit_codes import BrokerStopError, ExitCode
 from cluster.broker.gauges import add_gauges
@@ -50,7 +50,7 @@ from wire.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from wire.types import BrokerId
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from cluster.broker.addresses import Addresses
     from cluster.broker.loop_monitor import LoopMonitor
@@ -421,7 +421,7 @@ class Broker:
 
     # Describing
 
-    def describe(self, *, partitions: bool = True) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Describe the broker: a fresh value of plain types."""
         description: dict[str, Any] = {
             "broker_id": self.config.broker_id,
@@ -442,8 +442,6 @@ class Broker:
             description["recovery"] = self._load_progress._asdict()
         if self._components is not None:
             description |= describe_components(self._components)
-            if partitions:
-                description["partitions"] = self.describe_partitions()
         return description
 
     @property
@@ -451,9 +449,13 @@ class Broker:
         """Its logs; None until the directories are open."""
         return self._logs
 
-    def describe_partitions(self) -> list[dict[str, Any]]:
-        """Describe the replicas that this broker hosts."""
-        return [] if self._components is None else describe_partitions(self._components.context.replicas)
+    def partition_descriptions(self) -> "Iterator[dict[str, Any]]":
+        """Describe the replicas that this broker hosts, one after the other; the loop may turn between them."""
+        return (
+            iter(())
+            if self._components is None
+            else partition_descriptions(self._components.context.replicas)
+        )
 
     def _set_state(self, state: State) -> None:
         self.state = state

@@ -1,6 +1,6 @@
 """The components of a broker, as they are put together by `cluster.broker.assembly`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -63,25 +63,21 @@ def describe_components(components: Components) -> dict[str, Any]:
     }
 
 
-def describe_partitions(replicas: Replicas) -> list[dict[str, Any]]:
-    """Describe the replicas that a broker hosts, as plain values."""
-    described = []
-    for partition in replicas.hosted:
+def partition_descriptions(replicas: Replicas) -> Iterator[dict[str, Any]]:
+    """Describe the replicas that a broker hosts, as plain values, one after the other."""
+    for partition in tuple(replicas.hosted):
         log = partition.log
         state = replicas.fetcher_pool.state_of(partition.topic_partition)
-        described.append(
-            {
-                "topic": partition.topic_partition.topic,
-                "partition": partition.topic_partition.partition,
-                "leader": partition.leader_id,
-                "leader_epoch": partition.leader_epoch,
-                "is_leader": partition.leader_log is not None,
-                "lag": None if state is None else state.lag,
-                "replicas": list(partition.replicas),
-                "isr": sorted(partition.isr.isr) if partition.leader_log is not None else [],
-                "log_start": None if log is None else log.log_start_offset,
-                "log_end": None if log is None else log.log_end_offset,
-                "high_watermark": None if log is None else log.high_watermark,
-            }
-        )
-    return described
+        yield {
+            "topic": partition.topic_partition.topic,
+            "partition": partition.topic_partition.partition,
+            "leader": partition.leader_id,
+            "leader_epoch": partition.leader_epoch,
+            "is_leader": partition.leader_log is not None,
+            "lag": None if state is None else state.lag,
+            "replicas": list(partition.replicas),
+            "isr": sorted(partition.isr.isr) if partition.leader_log is not None else [],
+            "log_start": None if log is None else log.log_start_offset,
+            "log_end": None if log is None else log.log_end_offset,
+            "high_watermark": None if log is None else log.high_watermark,
+        }

@@ -1,30 +1,17 @@
 """Gauges computed at scrape time, from what a broker's components know; nothing is counted for them."""
 
 from collections.abc import Callable, Iterable
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from cluster.controller.term import TermStatistics
+from cluster.controller.gauges import add_gauges as add_controller_gauges
 from cluster.metrics.process_probes import add_process_probes
 from cluster.replication.partition.partition import Partition
 
 if TYPE_CHECKING:
     from cluster.broker.components import Components
-    from cluster.controller.controller import Controller
     from cluster.metrics.catalogue import BrokerMetrics
     from cluster.metrics.registry import Labels
     from storage.log import Log
-    from timing.clock import Clock
-
-
-COUNTS_KEPT_S: Final = 1.0
-_CONTROLLER_COUNTS: Final = {
-    "globaltopiccount": "topics",
-    "globalpartitioncount": "partitions",
-    "offlinepartitionscount": "offline_partitions",
-    "preferredreplicaimbalancecount": "preferred_imbalance",
-}
-"""The metrics of the controller, by the count that it keeps."""
 
 
 def add_gauges(metrics: "BrokerMetrics", components: "Components") -> None:
@@ -32,6 +19,7 @@ def add_gauges(metrics: "BrokerMetrics", components: "Components") -> None:
     add_process_probes(metrics.registry)
     components.listeners.add_probes(metrics)
     _add_partition_gauges(metrics, components)
+    _add_waiting_gauges(metrics, components)
     _add_log_gauges(metrics, components)
     _add_cleaner_gauges(metrics, components)
     _add_group_gauges(metrics, components)
@@ -41,35 +29,11 @@ def add_gauges(metrics: "BrokerMetrics", components: "Components") -> None:
         components.context.zookeeper,
         components.context.clock,
     )
-    metrics.probe(
-        "kafka_controller_kafkacontroller_activecontrollercount",
-        lambda: float(controller.is_active),
-    )
-    prefix = "kafka_controller_kafkacontroller_"
-    counts = _ControllerCounts(controller, clock)
-    for name, field in _CONTROLLER_COUNTS.items():
-        metrics.probe(prefix + name, partial(counts.read, field))
-    metrics.probe(prefix + "fencedbrokercount", lambda: 0.0)
+    add_controller_gauges(controller, metrics, clock)
     metrics.probe(
         "kafka_server_sessionexpirelistener_sessionstate",
         lambda: float(zookeeper.session_is_live(clock.monotonic())),
     )
-
-
-class _ControllerCounts:
-    """The counts of the controller, which looks at every partition for them: once for all gauges of a scrape."""
-
-    def __init__(self, controller: "Controller", clock: "Clock") -> None:
-        self._controller = controller
-        self._clock = clock
-        self._counted = TermStatistics()
-        self._counted_at = -COUNTS_KEPT_S
-
-    def read(self, field: str) -> float:
-        now = self._clock.monotonic()
-        if now - self._counted_at >= COUNTS_KEPT_S:
-            self._counted, self._counted_at = self._controller.statistics(), now
-        return float(getattr(self._counted, field))
 
 
 def _add_partition_gauges(metrics: "BrokerMetrics", components: "Components") -> None:
@@ -97,6 +61,27 @@ def _add_partition_gauges(metrics: "BrokerMetrics", components: "Components") ->
         }
 
     metrics.probe("kafka_server_fetcherlagmetrics_consumerlag", lags)
+
+
+def _add_waiting_gauges(metrics: "BrokerMetrics", components: "Components") -> None:
+    replicas = components.context.replicas
+
+    def waiting() -> "dict[str, list[object]]":
+        found: dict[str, list[object]] = {"Produce": [], "Fetch": [], "DeleteRecords": []}
+        for partition in replicas.hosted:
+            for kind, operation in partition.waiters.operations():
+                found[kind].append(operation)
+        return found
+
+    def operations() -> "dict[Labels, float]":
+        return {(kind,): float(len(set(map(id, found)))) for kind, found in waiting().items()}
+
+    def places() -> "dict[Labels, float]":
+        return {(kind,): float(len(found)) for kind, found in waiting().items()}
+
+    prefix = "kafka_server_delayedoperationpurgatory_"
+    metrics.probe(prefix + "numdelayedoperations", operations)
+    metrics.probe(prefix + "purgatorysize", places)
 
 
 def _add_log_gauges(metrics: "BrokerMetrics", components: "Components") -> None:

@@ -1,8 +1,8 @@
 """What can be asked of a broker on its management socket: itself, and what happens to it while a caller listens."""
 
 import math
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any, Final, Protocol
 
 import trio
 
@@ -10,6 +10,9 @@ from cluster.broker.loop_monitor import LoopMonitor
 from cluster.broker.state_changes import StateChanges
 from cluster.metrics.catalogue import BrokerMetrics
 from cluster.network.management import ManagementError, Method
+
+PARTITIONS_PER_TURN: Final = 200
+"""How many replicas are described before the loop turns."""
 
 
 class ManagedBroker(Protocol):
@@ -20,12 +23,12 @@ class ManagedBroker(Protocol):
     ready: trio.Event
     loop_monitor: LoopMonitor | None
 
-    def describe(self, *, partitions: bool = True) -> dict[str, Any]:
-        """Describe the broker: a fresh value of plain types."""
+    def describe(self) -> dict[str, Any]:
+        """Describe the broker without its replicas: a fresh value of plain types."""
         ...
 
-    def describe_partitions(self) -> list[dict[str, Any]]:
-        """Describe the replicas that it hosts."""
+    def partition_descriptions(self) -> Iterator[dict[str, Any]]:
+        """Describe the replicas that it hosts, one after the other; the loop may turn between them."""
         ...
 
     def stop(self) -> None:
@@ -43,13 +46,25 @@ def management_methods(broker: ManagedBroker) -> dict[str, Method]:
     """
 
     async def describe(params: Mapping[str, Any]) -> object:
-        return broker.describe(partitions=bool(params.get("partitions", True)))
+        described = broker.describe()
+        if params.get("partitions", True):
+            described["partitions"] = await partitions(params)
+        return described
 
     async def partitions(_: Mapping[str, Any]) -> object:
-        return broker.describe_partitions()
+        found: list[dict[str, Any]] = []
+        for each in broker.partition_descriptions():
+            found.append(each)
+            if len(found) % PARTITIONS_PER_TURN == 0:
+                await trio.lowlevel.checkpoint()
+        return found
 
     async def metrics(_: Mapping[str, Any]) -> object:
-        return broker.metrics.registry.values()
+        found: dict[str, float] = {}
+        for some in broker.metrics.registry.value_groups():
+            found.update(some)
+            await trio.lowlevel.checkpoint()
+        return found
 
     async def longest_turn(_: Mapping[str, Any]) -> object:
         monitor = broker.loop_monitor

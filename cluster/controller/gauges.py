@@ -1,27 +1,48 @@
 """The controller's gauges, computed at scrape time; 0 on brokers that are not the controller."""
 
-from collections.abc import Callable
+from functools import partial
+from typing import Final
 
 from cluster.controller.controller import Controller
 from cluster.controller.term import TermStatistics
 from cluster.metrics.catalogue import BrokerMetrics
+from timing.clock import Clock
 
-_PREFIX = "kafka_controller_kafkacontroller_"
+COUNTS_KEPT_S: Final = 1.0
+_PREFIX: Final = "kafka_controller_kafkacontroller_"
+_COUNTS: Final = {
+    "globaltopiccount": "topics",
+    "globalpartitioncount": "partitions",
+    "offlinepartitionscount": "offline_partitions",
+    "preferredreplicaimbalancecount": "preferred_imbalance",
+}
+"""The metrics of the controller, by the count that it keeps."""
 
 
-def add_gauges(controller: Controller, metrics: BrokerMetrics) -> None:
-    """Have a controller tell its metrics.
+def add_gauges(controller: Controller, metrics: BrokerMetrics, clock: Clock) -> None:
+    """Have a controller's metrics show it.
 
     Raises:
         ValueError: another controller has declared them already.
     """
+    counts = _ControllerCounts(controller, clock)
+    metrics.probe(_PREFIX + "activecontrollercount", lambda: float(controller.is_active))
+    metrics.probe(_PREFIX + "fencedbrokercount", lambda: 0.0)
+    for name, field in _COUNTS.items():
+        metrics.probe(_PREFIX + name, partial(counts.read, field))
 
-    def declare(name: str, value: Callable[[TermStatistics], int]) -> None:
-        metrics.probe(_PREFIX + name, lambda: value(controller.statistics()))
 
-    metrics.probe(_PREFIX + "activecontrollercount", lambda: int(controller.is_active))
-    metrics.probe(_PREFIX + "fencedbrokercount", lambda: 0)
-    declare("offlinepartitionscount", lambda statistics: statistics.offline_partitions)
-    declare("preferredreplicaimbalancecount", lambda statistics: statistics.preferred_imbalance)
-    declare("globaltopiccount", lambda statistics: statistics.topics)
-    declare("globalpartitioncount", lambda statistics: statistics.partitions)
+class _ControllerCounts:
+    """The counts of the controller, which looks at every partition for them: once for all gauges of a scrape."""
+
+    def __init__(self, controller: Controller, clock: Clock) -> None:
+        self._controller = controller
+        self._clock = clock
+        self._counted = TermStatistics()
+        self._counted_at = -COUNTS_KEPT_S
+
+    def read(self, field: str) -> float:
+        now = self._clock.monotonic()
+        if now - self._counted_at >= COUNTS_KEPT_S:
+            self._counted, self._counted_at = self._controller.statistics(), now
+        return float(getattr(self._counted, field))

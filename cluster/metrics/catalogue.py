@@ -59,11 +59,6 @@ PROBES: Final[dict[str, tuple[Kind, Labels, str]]] = {
         ("delayedoperation",),
         "Places under keys that waiting operations take.",
     ),
-    "kafka_server_delayedoperationmetrics_expires": (
-        Kind.COUNTER,
-        ("delayedoperation",),
-        "Operations whose time ran out.",
-    ),
     "kafka_server_fetcherlagmetrics_consumerlag": (
         Kind.GAUGE,
         ("clientid", "topic", "partition"),

@@ -10,6 +10,7 @@ scrape of ten thousand partitions does not hold up the requests of a broker.
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from http import HTTPStatus
+from itertools import islice
 from typing import Any, Final
 
 import h11
@@ -37,18 +38,23 @@ async def render(registry: Registry) -> bytes:
 
     text = bytearray()
     for family in registry:
-        try:
-            samples = list(family.samples())
-        except OSError as error:
-            logger.warning("%s is not shown: %s", family.name, error)
-            continue
-        for start in range(0, max(1, len(samples)), SAMPLES_PER_TURN):
-            # What generate_latest needs is anything with a collect method.
-            collector: Any = _Collector(family, samples[start : start + SAMPLES_PER_TURN])
-            part = generate_latest(collector)
-            # Its first two lines are about the whole family.
-            text += part if start == 0 else part.split(b"\n", 2)[2]
+        samples, is_first = family.samples(), True
+        while True:
+            try:
+                some = list(islice(samples, SAMPLES_PER_TURN))
+            except OSError as error:
+                logger.warning("%s is not shown: %s", family.name, error)
+                break
+            if some or is_first:
+                # What generate_latest needs is anything with a collect method.
+                collector: Any = _Collector(family, some)
+                part = generate_latest(collector)
+                # Its first two lines are about the whole family.
+                text += part if is_first else part.split(b"\n", 2)[2]
+                is_first = False
             await trio.lowlevel.checkpoint()
+            if len(some) < SAMPLES_PER_TURN:
+                break
     return bytes(text)
 
 

@@ -30,6 +30,9 @@ LATENCY_BOUNDS_MS: Final = (
 )
 """Upper bounds of the buckets that latencies are counted in."""
 
+VALUES_PER_GROUP: Final = 500
+"""How many numbers `Registry.value_groups` gives at a time."""
+
 Labels: TypeAlias = tuple[str, ...]
 Probe: TypeAlias = Callable[[], float | Mapping[Labels, float]]
 """Gives a number; of a family with labels, a number for each tuple of label values."""
@@ -241,15 +244,25 @@ class Registry:
 
     def values(self, names: Iterable[str] | None = None) -> dict[str, float]:
         """Return numbers by name and labels, as the management socket shows them; all if no names are given."""
-        wanted = None if names is None else frozenset(names)
         found: dict[str, float] = {}
+        for some in self.value_groups(names):
+            found.update(some)
+        return found
+
+    def value_groups(self, names: Iterable[str] | None = None) -> Iterator[dict[str, float]]:
+        """Return what `values` does in pieces, so that a loop may turn between them."""
+        wanted = None if names is None else frozenset(names)
         for family in self:
             if wanted is not None and family.name not in wanted:
                 continue
+            found: dict[str, float] = {}
             for sample in family.samples():
                 labels = ",".join(f"{name}={value}" for name, value in sample.labels)
                 found[f"{family.name}{sample.suffix}" + (f"{{{labels}}}" if labels else "")] = sample.value
-        return found
+                if len(found) >= VALUES_PER_GROUP:
+                    yield found
+                    found = {}
+            yield found
 
     def _add(self, family: "_Added") -> "_Added":
         if family.name in self._families:

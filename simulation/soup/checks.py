@@ -90,7 +90,7 @@ class Watcher:
         """
         running = self._world.cluster.running()
         for number, broker in running.items():
-            controller = broker.describe(partitions=False).get("controller", {})
+            controller = broker.describe().get("controller", {})
             epoch = controller.get("epoch", -1)
             if controller.get("active") and self._controllers.setdefault(epoch, number) != number:
                 raise Violation(

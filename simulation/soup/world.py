@@ -102,7 +102,7 @@ class World:
     def controller(self) -> int:
         """Return the active controller, -1 while there is none."""
         for number, broker in self.cluster.running().items():
-            if broker.describe(partitions=False).get("controller", {}).get("active"):
+            if broker.describe().get("controller", {}).get("active"):
                 return int(number)
         return -1
 
@@ -111,7 +111,7 @@ class World:
         return [
             (int(number), each)
             for number, broker in sorted(self.cluster.running().items())
-            for each in broker.describe_partitions()
+            for each in broker.partition_descriptions()
         ]
 
     def is_whole(self) -> bool:
@@ -125,7 +125,7 @@ class World:
             return f"only the brokers {sorted(running)} run"
         ids = sorted(int(number) for number in running)
         for number, broker in running.items():
-            described = broker.describe(partitions=False)
+            described = broker.describe()
             if described.get("live_brokers") != ids or described.get("controller_id") not in ids:
                 known, controller = described.get("live_brokers"), described.get("controller_id")
                 return f"broker {number} knows the brokers {known} and the controller {controller}"

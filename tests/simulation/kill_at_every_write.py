@@ -108,7 +108,7 @@ class Telling(ABC):
     def partition(self, broker_id: int) -> dict[str, Any]:
         """Return what a broker says of its replica, nothing where it has none."""
         broker = self.cluster.running().get(broker_id)
-        for each in () if broker is None else broker.describe_partitions():
+        for each in () if broker is None else broker.partition_descriptions():
             if each["topic"] == TOPIC:
                 return each
         return {}

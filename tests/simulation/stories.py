@@ -92,7 +92,7 @@ class Creation(Producing):
     def replica(self, broker_id: int, index: int) -> dict:
         """Return what a broker says of its replica of a partition."""
         broker = self.cluster.running().get(broker_id)
-        for each in () if broker is None else broker.describe_partitions():
+        for each in () if broker is None else broker.partition_descriptions():
             if (each["topic"], each["partition"]) == (TOPIC, index):
                 return each
         return {}
@@ -234,7 +234,7 @@ class Rebalance(Telling):
     def _is_settled(self) -> bool:
         led: set[tuple[str, int]] = set()
         for broker in self.cluster.running().values():
-            for each in broker.describe_partitions():
+            for each in broker.partition_descriptions():
                 if each["is_leader"]:
                     led.add((each["topic"], each["partition"]))
                     if set(each["isr"]) != set(each["replicas"]):

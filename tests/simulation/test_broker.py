@@ -75,7 +75,7 @@ def is_controller(broker) -> bool:
 
 
 def partition_of(cluster: SimulatedCluster, broker_id: int, partition: int = 0) -> dict:
-    for each in cluster.running()[broker_id].describe_partitions():
+    for each in cluster.running()[broker_id].partition_descriptions():
         if (each["topic"], each["partition"]) == (TOPIC, partition):
             return each
     return {}

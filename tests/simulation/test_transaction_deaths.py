@@ -129,7 +129,7 @@ async def gather(cluster: SimulatedCluster, leader: int) -> None:
     await cluster.wait(
         lambda: all(
             len(each["isr"]) == len(BROKERS)
-            for each in cluster.running()[leader].describe_partitions()  # type: ignore[index]
+            for each in cluster.running()[leader].partition_descriptions()  # type: ignore[index]
         )
     )
 

@@ -61,7 +61,7 @@ class Asking:
         """Return who leads a partition in the highest epoch, -1 where nobody does."""
         best = (-1, -1)
         for broker_id, broker in self.cluster.running().items():
-            for each in broker.describe_partitions():
+            for each in broker.partition_descriptions():
                 if (each["topic"], each["partition"]) == (topic, partition) and each["is_leader"]:
                     best = max(best, (each["leader_epoch"], broker_id))
         return best[1]

@@ -191,6 +191,11 @@ class FetchItem:
         self.partition: Partition | None = None
         self.remote: RemoteReplica | None = None
 
+    @property
+    def operation(self) -> ParkedFetch | None:
+        """The fetch that waits for this partition, if one does."""
+        return self.session.parked
+
     def asked(self, request: "FetchPartition") -> None:
         """Take over what a request says of this partition."""
         self.fetch_offset = request.fetch_offset

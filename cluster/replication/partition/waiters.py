@@ -12,6 +12,7 @@ below the high watermark (produces with acks=all), an offset that is on disk (ac
 """
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Protocol
 
 from wire.errors import Error
@@ -20,6 +21,11 @@ from wire.types import Offset, TopicPartition
 
 class FetchWaiter(Protocol):
     """A fetch, parked or remembered by a session, that is called when there is news."""
+
+    @property
+    def operation(self) -> object | None:
+        """The parked fetch; None where it is only remembered."""
+        ...
 
     def log_end_moved(self) -> None:
         """Records were appended."""
@@ -69,6 +75,20 @@ class Waiters:
     def parked_acks(self) -> int:
         """How many produces wait here."""
         return len(self._acks) if self._acks else 0
+
+    def operations(self) -> Iterator[tuple[str, object]]:
+        """Return what waits here, by what Kafka calls its kind; a fetch once for each register that it stands in."""
+        for waiter in (*self._log_end, *self._watermark):
+            if waiter.operation is not None:
+                yield "Fetch", waiter.operation
+        for kind, waits in (
+            ("Produce", self._acks),
+            ("Produce", self._flushes),
+            ("DeleteRecords", self._low),
+        ):
+            for _, settled in waits or ():
+                if not settled.is_complete:
+                    yield kind, settled
 
     def watch_log_end(self, waiter: FetchWaiter) -> None:
         """Call ``waiter`` at the next append."""

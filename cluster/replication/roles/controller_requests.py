@@ -27,6 +27,7 @@ from cluster.replication.roles.controller_orders import RoleOrder, answer_to, or
 from cluster.replication.roles.hosted_partitions import HostedPartitions
 from cluster.replication.roles.replica_logs import ReplicaLogs
 from storage.errors import LogError, StorageError
+from timing.pacing import Pacer
 from wire.errors import Error
 from wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from wire.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SLICE: Final = 64
-"""Partitions that change between two turns of the loop."""
+"""Logs that are removed at a time."""
 Changed = Sequence[tuple[TopicPartition, LeaderEpoch]]
 OnLeadershipChange = Callable[[Changed, Changed], None]
 OnStopped = Callable[[Sequence[tuple[TopicPartition, LeaderEpoch | None]]], None]
@@ -167,11 +168,11 @@ class ControllerRequests:
             accepted = [order for order in orders if self._accepts(order, outcome)]
             await self._logs.refuse_lost(accepted, outcome.errors)
             await self._logs.provide(accepted, outcome.errors)
-            for start in range(0, len(accepted), SLICE):
-                for order in accepted[start : start + SLICE]:
-                    if order.log is not None:
-                        self._change_role(order, outcome)
-                await trio.lowlevel.checkpoint()
+            pacer = Pacer(self._clock)
+            for order in accepted:
+                if order.log is not None:
+                    self._change_role(order, outcome)
+                    await pacer.pace()
             self.populated.set()
             self._fetcher_pool.stop_idle()
             self._wake_followers(outcome)

@@ -147,7 +147,7 @@ class Site:
         """Describe the broker as its management socket would; None while it does not answer."""
         if self.broker is None or not self.broker.ready.is_set() or self._gates.is_paused(self.end):
             return None
-        return self.broker.describe(partitions=True)
+        return {**self.broker.describe(), "partitions": list(self.broker.partition_descriptions())}
 
     def _surroundings(self, ensemble: FakeEnsemble) -> Environment:
         def open_session(config: BrokerConfig) -> SimulatedSession:

@@ -7,13 +7,14 @@ import pytest
 import trio
 
 from cluster.controller import channels
-from cluster.controller.gauges import add_gauges
+from cluster.controller.gauges import COUNTS_KEPT_S, add_gauges
 from cluster.controller.state_changes import StateChange
 from cluster.metrics.catalogue import BrokerMetrics
 from cluster.zookeeper.client import SetData
 from cluster.zookeeper.controller_store import ControllerStore
 from cluster.zookeeper.kraft import KraftControllerError
 from cluster.zookeeper.znodes import ControllerZnode
+from simulation.clock import SimulatedClock
 from wire.errors import ApiError, Error
 from wire.messages.update_metadata import UpdateMetadataRequest
 from wire.types import BrokerId, TopicPartition
@@ -267,9 +268,10 @@ def test_what_is_watched(tell: Tell) -> None:
         metrics = BrokerMetrics()
         changes: list[StateChange] = []
         controller = await cluster.stand(1, metrics=metrics, on_state_change=changes.append)
-        add_gauges(controller, metrics)
+        add_gauges(controller, metrics, SimulatedClock())
 
         def value(name: str) -> float:
+            cluster.clock.jump(COUNTS_KEPT_S)
             return metrics.registry.values()["kafka_controller_kafkacontroller_" + name]
 
         assert value("activecontrollercount") == 0

@@ -218,3 +218,17 @@ def test_what_a_fetch_completes_may_append_to_partitions_that_it_does_not_name(l
     call = leader.call_fetch(fetch_request({0: 1}, 2, session=session, epoch=2))
     assert len(partitions_of(call)[1].records)
     assert not leader.timer.entries
+
+
+def test_what_waits_can_be_counted(leader):
+    leader.fetch(0)
+    leader.fetch(0, follower=2)
+    leader.fetch(0, follower=2)  # a session of its own
+    kinds = [kind for kind, _ in leader.partition.waiters.operations()]
+    assert kinds == ["Fetch"] * 3
+    answers = leader.produce(3, acks=-1)
+    assert not answers
+    kinds = sorted(kind for kind, _ in leader.partition.waiters.operations())
+    assert kinds == ["Fetch", "Produce"]  # followers were answered
+    leader.timer.expire_all()
+    assert not list(leader.partition.waiters.operations())
