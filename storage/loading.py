@@ -6,8 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 from storage import names
+from storage.errors import InconsistentDirectoryError
 from storage.log import Log
 from storage.log_directory import LogDirectory
+from storage.meta_properties import read_meta_properties
 from storage.partition_metadata import MalformedPartitionMetadataError, read_topic_id
 from wire.types import NO_TOPIC_ID, Offset, TopicId, TopicPartition
 
@@ -37,6 +39,7 @@ class LoadedDirectory(NamedTuple):
     future_logs: list[Log]
 
 
+_ANYWHERE: Final = Offset(1 << 62)
 MakeLog = Callable[[TopicPartition, str, TopicId], Log]
 
 
@@ -64,6 +67,7 @@ def load_directory(
     log_starts = log_directory.log_starts.read()
     log_directory.cleaned = log_directory.cleaner_offsets.read()
     log_directory.checkpointed = dict(recovery_points)
+    is_foreign = _is_foreign(log_directory)
     found = _partitions(log_directory)
     done = recovered = 0
 
@@ -78,11 +82,14 @@ def load_directory(
         partition, name, mark = item
         directory = f"{log_directory.path}/{name}"
         log = make(partition, directory, _topic_id(log_directory, directory))
+        compacted_to = log_directory.cleaned.get(partition, Offset(0))
+        if is_foreign and log.config.compacts:
+            compacted_to = _ANYWHERE
         log.open(
             log_start=log_starts.get(partition, Offset(0)),
             recovery_point=recovery_points.get(partition, Offset(0)),
             clean=clean,
-            compacted_to=log_directory.cleaned.get(partition, Offset(0)),
+            compacted_to=compacted_to,
             progress=report,
         )
         done += 1
@@ -101,6 +108,19 @@ def load_directory(
         [log for log, mark in opened if not mark],
         [log for log, mark in opened if mark == names.FUTURE_DIRECTORY],
     )
+
+
+def _is_foreign(log_directory: LogDirectory) -> bool:
+    """Tell whether Apache Kafka has written a directory, and nobody else.
+
+    Its followers begin a segment at the next batch that they are sent. So those of a compacted log may have a gap
+    before it that nothing else tells of; ours never have.
+    """
+    try:
+        properties = read_meta_properties(log_directory.disk, log_directory.path)
+    except InconsistentDirectoryError:
+        return False  # it is refused where its owner is asked for
+    return properties is not None and properties.formatted_zxid is None
 
 
 def _partitions(log_directory: LogDirectory) -> list[tuple[TopicPartition, str, str]]:

@@ -25,7 +25,6 @@ from storage.producer_state import ProducerState
 from storage.segment import Segment
 from storage.segment_split import split_overflowed
 from storage.segments import Segments
-from storage.time_index import TimestampOffset
 from wire.records.batch import BatchHeader
 from wire.records.errors import CorruptRecordError, UnsupportedCompressionError
 from wire.types import NO_LEADER_EPOCH, LeaderEpoch, Offset, WallMs
@@ -185,19 +184,15 @@ def _recover(
         trust_absence=False,
     )
     tail = RecoveredTail(pending[0].base_offset, NO_LEADER_EPOCH, 0, has_gaps=False)
-    is_sealed = False
     for slot, segment in enumerate(pending):
         size = segment.size
-        may_skip = is_sealed and segments.config.compacts
-        if not may_skip and not _follows(segment, tail, compacted_to):
+        if not _follows(segment, tail, compacted_to):
             _log.warning(
                 "%s: segment %d does not follow %d", segments.directory, segment.base_offset, tail.end
             )
             segments.remove(pending[slot:])
             break
-        sealed_at = segment.time_index.last
         tail = recover_segment(segment, epochs, producers, segments.config.index_interval_bytes, tail.epoch)
-        is_sealed = _is_sealed(segment, tail, sealed_at)
         if progress is not None:
             progress(size)
         if tail.cut:
@@ -254,26 +249,6 @@ def _follows(segment: Segment, before: RecoveredTail, compacted_to: Offset) -> b
     if gap < 0:
         return False
     return segment.base_offset <= compacted_to or before.has_gaps or gap > RELATIVE_OFFSET_MAX
-
-
-def _is_sealed(segment: Segment, tail: RecoveredTail, sealed_at: TimestampOffset) -> bool:
-    """Tell whether a recovered segment has all that was in it when its successor was begun.
-
-    Apache Kafka's followers begin a segment at the next batch that they are sent, so those of a compacted log may have
-    a gap before it that nothing else tells of. When a segment is sealed, its greatest timestamp becomes the last entry
-    of its time index: had the crash taken the end of the segment, its records would be older than that.
-
-    Args:
-        segment: as it was recovered.
-        tail: its end.
-        sealed_at: the last entry of its time index before that.
-    """
-    return (
-        sealed_at.timestamp >= 0
-        and not tail.cut
-        and sealed_at.offset < tail.end
-        and sealed_at.timestamp == segment.max_timestamp.timestamp
-    )
 
 
 def recover_segment(

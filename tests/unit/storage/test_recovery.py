@@ -9,9 +9,10 @@ from storage import names
 from storage.disk import RealDisk
 from storage.log import Log
 from storage.log_config import LogConfig
+from storage.meta_properties import MetaProperties, write_meta_properties
 from storage.store import LogStore
 from tests.unit.storage.samples import PARTITION, TestClock, append, batch, headers, open_store
-from wire.types import Offset
+from wire.types import BrokerId, Offset
 
 CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=100)
 COMPACTED = dataclasses.replace(CONFIG, cleanup_policy=frozenset({"compact"}))
@@ -60,19 +61,18 @@ def with_a_gap_between_segments(path: Path, config: LogConfig) -> LogStore:
     return store
 
 
-def test_a_compacted_log_may_have_a_gap_between_segments(tmp_path: Path) -> None:
-    store = with_a_gap_between_segments(tmp_path, COMPACTED)
-    log = recovered(store, tmp_path, COMPACTED)
-    assert [header.base_offset for header in headers(log)] == [0, 1, 2, 3, 4, 9, 10, 11]
-
-
-@pytest.mark.parametrize("config", [CONFIG, COMPACTED], ids=["deleted", "compacted"])
-def test_what_a_crash_took_from_a_sealed_segment_takes_the_later_ones_with_it(
-    tmp_path: Path, config: LogConfig
+@pytest.mark.parametrize(("config", "kept"), [(COMPACTED, 8), (CONFIG, 5)], ids=["compacted", "deleted"])
+def test_a_compacted_log_of_apache_kafkas_may_have_a_gap_between_segments(
+    tmp_path: Path, config: LogConfig, kept: int
 ) -> None:
     store = with_a_gap_between_segments(tmp_path, config)
-    path = tmp_path / str(PARTITION) / names.segment_name(Offset(0), names.LOG)
-    with path.open("r+b") as file:
-        file.truncate(path.stat().st_size * 4 // 5)  # the last of five batches
+    write_meta_properties(RealDisk(), str(tmp_path), MetaProperties("cluster", BrokerId(1), {}))
     log = recovered(store, tmp_path, config)
-    assert [header.base_offset for header in headers(log)] == [0, 1, 2, 3]
+    assert [header.base_offset for header in headers(log)] == [0, 1, 2, 3, 4, 9, 10, 11][:kept]
+
+
+def test_ours_has_none_but_where_a_crash_took_the_end_of_a_segment(tmp_path: Path) -> None:
+    store = with_a_gap_between_segments(tmp_path, COMPACTED)
+    store.identity.write("cluster", BrokerId(1), 17)
+    log = recovered(store, tmp_path, COMPACTED)
+    assert [header.base_offset for header in headers(log)] == [0, 1, 2, 3, 4]
