@@ -302,9 +302,15 @@ class Connection(ABC):
         return slot
 
     def answer_ready(self, slot: ResponseSlot) -> None:
-        """Called by a slot that was completed: send what can be sent."""
+        """Called by a slot that was completed: send what can be sent; what has to wait counts from now on."""
         if not self.corked and self._slots and self._slots[0] is slot:
             self.release()
+        elif slot.answer and not self.closed:
+            held = _held_bytes(slot.answer)
+            slot.held = held
+            slot.cost += held
+            self.in_flight_bytes += held
+            self._budget.used += held
 
     def release(self) -> None:
         """Send the finished answers at the front of the row, in one go."""
@@ -313,7 +319,7 @@ class Connection(ABC):
             return
         slot = slots.popleft()
         answer: Answer = slot.answer  # type: ignore[assignment]  # the line above saw that it is not None
-        cost = slot.cost
+        cost, held = slot.cost, slot.held
         if answer is CLOSE:
             self._finish()
             return
@@ -323,11 +329,12 @@ class Connection(ABC):
             while slots and slots[0].answer is not None and slots[0].answer is not CLOSE:
                 slot = slots.popleft()
                 cost += slot.cost
+                held += slot.held
                 _extend(parts, slot.answer)
             answer = parts
         if (answer and not self._transmit(answer)) or self._unsent_cost:
-            # The answers' own bytes count from now on, until the peer has taken everything.
-            size = _held_bytes(answer)
+            # The answers' own bytes count, too, until the peer has taken everything.
+            size = _held_bytes(answer) - held
             self.in_flight_bytes += size
             self._budget.used += size
             self._unsent_cost += cost + size

@@ -78,13 +78,15 @@ class ResponseSlot:
     Attributes:
         connection: Who asked.
         cost: The bytes that this request counts for while it is in flight.
+        held: The bytes of its answer that are part of the cost: one that has to wait for those before it.
     """
 
-    __slots__ = ("answer", "connection", "cost")
+    __slots__ = ("answer", "connection", "cost", "held")
 
     def __init__(self, connection: AskingConnection, cost: int) -> None:
         self.connection = connection
         self.cost = cost
+        self.held = 0
         self.answer: Answer | None = None
 
     @property

@@ -237,3 +237,36 @@ def test_it_shows_who_it_is() -> None:
     connection = ListConnection()
     connection.admit(1)
     assert repr(connection) == "<ListConnection 10.0.0.1:4711 on A, 1 in flight>"
+
+
+def test_answers_that_wait_for_earlier_ones_take_room() -> None:
+    budget = ByteBudget(1 << 20)
+    connection = ListConnection(budget, in_flight_bytes_max=10_000)
+    first, second, third = (connection.admit(10) for _ in range(3))
+    assert connection.has_room()
+    second.complete(b"x" * 5_000)
+    third.complete([b"y" * 4_000, memoryview(b"z" * 1_000)])
+    assert connection.in_flight_bytes == budget.used == 3 * (10 + SLOT_OVERHEAD) + 10_000
+    assert not connection.has_room()
+    connection.takes = False
+    first.complete(b"w" * 100)
+    assert connection.in_flight_bytes == 3 * (10 + SLOT_OVERHEAD) + 10_100
+    connection.drained()
+    assert connection.in_flight_bytes == budget.used == 0
+
+
+def test_corked_answers_take_room() -> None:
+    sizes: list[int] = []
+
+    def answer(payload: memoryview, slot: ResponseSlot) -> None:
+        sizes.append(connection.in_flight_bytes)
+        slot.complete(b"x" * 40_000)
+
+    connection = ListConnection(in_flight_bytes_max=100_000)
+    connection.dispatch_by(answer)
+    frames = iter([memoryview(b"ask")] * 20)
+    assert connection._begin_requests(lambda: next(frames, None))
+    assert max(sizes) < 140_000
+    assert len(flat(connection)) == 20
+    assert len(connection.sent) < 20
+    assert connection.in_flight_bytes == 0
