@@ -1,8 +1,10 @@
 """The session on disk: what lets a broker that was killed close its former session when it starts again.
 
 The file lies in one of the broker's log directories, whose lock the broker holds before it reads it: whoever
-holds the lock is the only life of this broker, so the session in the file is dead or ours. It holds a password:
-mode 0600. It is written to the first directory that takes it, so that one dead or full disk costs nothing.
+holds the lock is the only life of this broker, so the session in the file is dead or ours. A copy of the directory is
+another matter: its broker must not close the session of the living original. The file therefore names its own inode,
+which a copy does not have. It holds a password: mode 0600. It is written to the first directory that takes it, so that
+one dead or full disk costs nothing.
 """
 
 import json
@@ -34,15 +36,16 @@ def write_session_record(directory: Path, key: SessionKey) -> None:
     """
     path = directory / FILE_NAME
     temporary = path.with_suffix(".tmp")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     value = {
         "version": 1,
+        "inode": os.fstat(descriptor).st_ino,
         "hosts": key.hosts,
         "session_id": key.session_id,
         "password": key.password.hex(),
         "timeout_ms": int(key.timeout_s * 1000),
     }
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(value, file)
     temporary.replace(path)
@@ -52,7 +55,14 @@ def read_session_record(directory: Path) -> SessionKey | None:
     """Read the session that was recorded last; ``None`` where there is none, or nothing one can use."""
     path = directory / FILE_NAME
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        with path.open(encoding="utf-8") as file:
+            value = json.load(file)
+            inode = os.fstat(file.fileno()).st_ino
+        if value.get("inode", inode) != inode:
+            logger.warning(
+                "%s was copied: its session may be that of a broker that lives, and is left alone", path
+            )
+            return None
         return SessionKey(
             str(value["hosts"]),
             int(value["session_id"]),
@@ -61,7 +71,7 @@ def read_session_record(directory: Path) -> SessionKey | None:
         )
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         logger.warning("%s is not usable (%r): waiting for the former session to time out", path, error)
         return None
 

@@ -1,8 +1,10 @@
 """The record of a session lies in whichever log directory takes it."""
 
+import shutil
+
 from cluster.zookeeper import session_record
 from cluster.zookeeper.session_closer import SessionKey
-from cluster.zookeeper.session_record import SessionRecords, read_session_record
+from cluster.zookeeper.session_record import SessionRecords, read_session_record, write_session_record
 
 KEY = SessionKey("localhost:2181", 0x17, b"p" * 16, 6.0)
 
@@ -36,3 +38,14 @@ def test_sessions_of_former_lives_are_closed_wherever_they_are_recorded(tmp_path
     SessionRecords(lambda: [first, second]).close_former("elsewhere:2181", lambda: 0.0)
     assert [(key.hosts, key.session_id) for key in closed] == [("elsewhere:2181", 0x17)]
     assert read_session_record(second) is None
+
+
+def test_the_record_of_a_copied_directory_is_left_alone(tmp_path):
+    original, copy = tmp_path / "original", tmp_path / "copy"
+    original.mkdir()
+    write_session_record(original, KEY)
+    shutil.copytree(original, copy)
+    assert read_session_record(copy) is None
+    assert read_session_record(original) == KEY
+    original.rename(tmp_path / "moved")
+    assert read_session_record(tmp_path / "moved") == KEY
