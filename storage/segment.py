@@ -178,6 +178,8 @@ class Segment(SegmentFiles):
             self.check_indexes()
         if self._max_timestamp == _UNKNOWN:
             self._max_timestamp, self._max_timestamp_offset = self.time_index.last
+        # A search by time asks this of every segment, and mostly nothing else: they would all stay open.
+        self.close()
 
     def should_roll(
         self,

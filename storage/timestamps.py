@@ -30,6 +30,8 @@ def find_by_timestamp(segments: Segments, timestamp: WallMs, start: Offset) -> T
         if segment.largest_timestamp < timestamp:
             continue
         found = _find_in_segment(segment, timestamp, start)
+        if segment is not segments.active:
+            segment.close()  # not many are looked into, but each by three descriptors
         if found is not None:
             return found
     return None

@@ -18,6 +18,7 @@ from cluster.replication.leader.offset_lookups import (
     legacy_offsets,
 )
 from storage.errors import LogError
+from timing.pacing import Pacer
 from wire.apis import ApiKey
 from wire.errors import ApiError, Error
 from wire.messages.list_offsets import (
@@ -44,28 +45,27 @@ _NAMED_SINCE: Final = {EARLIEST: 1, LATEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL:
 
 def register(registry: "Registry") -> None:
     """Serve ListOffsets."""
-    registry.add(ApiKey.LIST_OFFSETS, 0, 9, begin)
+    registry.add_async(ApiKey.LIST_OFFSETS, 0, 9, handle)
 
 
-def begin(call: "ApiCall[HasReplicas]") -> None:
-    """Look the offsets up and answer."""
+async def handle(call: "ApiCall[HasReplicas]") -> ListOffsetsResponse:
+    """Look the offsets up, some in each turn of the loop: a search by time reads from the disk."""
     request: ListOffsetsRequest = call.request
+    pacer = Pacer(call.broker.clock)
     asked = Counter(
         TopicPartition(topic.name, one.partition_index)
         for topic in request.topics
         for one in topic.partitions
     )
-    topics = [
-        ListOffsetsTopicResponse(
-            name=topic.name,
-            partitions=[
-                _answer(call, request, TopicPartition(topic.name, one.partition_index), one, asked)
-                for one in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
-    call.respond(ListOffsetsResponse(topics=topics))
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for one in topic.partitions:
+            key = TopicPartition(topic.name, one.partition_index)
+            partitions.append(_answer(call, request, key, one, asked))
+            await pacer.pace()
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+    return ListOffsetsResponse(topics=topics)
 
 
 def _answer(

@@ -43,7 +43,7 @@ def ask(broker, timestamp, *, version=9, replica=-1, epoch=-1, committed=False, 
         ],
     )
     call = KeptCall(broker, request, version)
-    list_offsets.begin(call)
+    call.respond(broker.run(list_offsets.handle, call))
     return call.responses[0].topics[0].partitions[0]
 
 

@@ -12,7 +12,7 @@ from storage.log_config import LogConfig
 from storage.meta_properties import MetaProperties, write_meta_properties
 from storage.store import LogStore
 from tests.unit.storage.samples import PARTITION, TestClock, append, batch, headers, open_store
-from wire.types import BrokerId, Offset
+from wire.types import BrokerId, Offset, WallMs
 
 CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=100)
 COMPACTED = dataclasses.replace(CONFIG, cleanup_policy=frozenset({"compact"}))
@@ -76,3 +76,21 @@ def test_ours_has_none_but_where_a_crash_took_the_end_of_a_segment(tmp_path: Pat
     store.identity.write("cluster", BrokerId(1), 17)
     log = recovered(store, tmp_path, COMPACTED)
     assert [header.base_offset for header in headers(log)] == [0, 1, 2, 3, 4]
+
+
+def test_a_search_by_time_leaves_no_files_open(tmp_path: Path) -> None:
+    config = dataclasses.replace(CONFIG, segment_bytes=200)
+    store = open_store(RealDisk(), TestClock(), config, str(tmp_path))
+    log = store.create(PARTITION)
+    for number in range(60):
+        append(log, batch([b"v"], timestamp=1_700_000_000_000 + number))
+    store.close()
+    reopened = open_store(RealDisk(), TestClock(), config, str(tmp_path)).get(PARTITION)
+    assert reopened is not None
+    assert len(reopened.segments) > 20
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for number in (3, 30, 57):
+        found = reopened.find_offset_by_timestamp(WallMs(1_700_000_000_000 + number))
+        assert found is not None
+        assert found.offset == number
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 3
