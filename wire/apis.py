@@ -109,6 +109,13 @@ class ApiKey(IntEnum):
     REACH_BROKER = 20_001
 
 
+ENTRIES_MAX: Final = 90_000
+"""How many entries the arrays of a request may have together: what no client needs, and yet no broker stumbles over."""
+FETCH_ENTRIES_MAX: Final = 400_000
+"""The same of a Fetch: a follower names all partitions that it copies from one leader."""
+UNBOUNDED_ENTRIES: Final = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA})
+"""Requests of the controller, whose entries only the size of the frame limits: they may name all partitions."""
+
 FIRST_OWN_KEY: Final = ApiKey.WATCH_SESSION
 """From this key on APIs are Ottla's own."""
 
@@ -162,6 +169,13 @@ class Api:
         """The response's class; imports its module on first use."""
         found: type[Response] = getattr(import_module(self.module), self.response_name)
         return found
+
+    @property
+    def entries_max(self) -> int | None:
+        """How many entries the arrays of a request may have together; None where only its size limits them."""
+        if self.key in UNBOUNDED_ENTRIES:
+            return None
+        return FETCH_ENTRIES_MAX if self.key is ApiKey.FETCH else ENTRIES_MAX
 
     def serves(self, version: int) -> bool:
         """Whether there is a schema for this version."""

@@ -21,8 +21,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from wire.apis import API_TABLE
 from wire.errors import RemoteProtocolError
-from wire.schema import MAX_STRING, RECORDS, STRING, UUID, Array, Field, Message, Primitive, Struct
+from wire.schema import MAX_STRING, RECORDS, STRING, UUID, Array, Field, Message, Primitive, Request, Struct
 from wire.source_writer import SourceWriter
 from wire.varints import more, read_uvarint, skip_tags, unusual_string_length
 
@@ -48,6 +49,10 @@ def _too_many(count: int) -> ValueError:
     return ValueError(f"an array claims {count} elements, more than the bytes that follow could hold")
 
 
+def _too_many_together(most: int) -> ValueError:
+    return ValueError(f"its arrays have more than {most} entries together")
+
+
 def carries_records(struct_type: type[Struct], version: int) -> bool:
     """Whether a `RECORDS` field stands anywhere in this version of the struct."""
     for field in struct_type.__schema__.fields:
@@ -59,11 +64,17 @@ def carries_records(struct_type: type[Struct], version: int) -> bool:
     return False
 
 
+def _entries_max(cls: type[Message]) -> int | None:
+    """Return how many entries the arrays of a message may have together; None for all that are no requests."""
+    return API_TABLE[cls.__schema__.api_key].entries_max if issubclass(cls, Request) else None
+
+
 class _DecoderSource:
     def __init__(self, cls: type[Message], version: int) -> None:
         self.version = version
         self.flexible = version in cls.__schema__.flexible
         self.views = carries_records(cls, version)
+        self.entries_max = _entries_max(cls)
         self.pending: list[tuple[str, str]] = []
         self.writer = writer = SourceWriter(
             {
@@ -75,6 +86,7 @@ class _DecoderSource:
                 "read_uvarint": read_uvarint,
                 "skip_tags": skip_tags,
                 "too_many": _too_many,
+                "too_many_together": _too_many_together,
                 "unpack_from": struct.unpack_from,
                 "unusual_string_length": unusual_string_length,
             }
@@ -84,6 +96,8 @@ class _DecoderSource:
             kind = "memoryview" if self.views else "bytes"
             writer.line(f"if type(buf) is not {kind}: buf = {kind}(buf)")
             writer.line("limit = len(buf)")
+            if self.entries_max is not None:
+                writer.line(f"entries = {self.entries_max}")
             with writer.block("try"):
                 root = self.struct(cls)
                 self.flush()
@@ -240,6 +254,9 @@ class _DecoderSource:
             )
             writer.line(f"pos += {size}{times}")
             return
+        if self.entries_max is not None:
+            writer.line(f"entries -= {size}")
+            writer.line(f"if entries < 0: raise too_many_together({self.entries_max})")
         items = writer.fresh("a")
         writer.line(f"{target} = {items} = []")
         with writer.block(f"for _ in range({size})"):

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from wire.file_range import FileRange
 from wire.schema import RECORDS, STRING, UUID, Array, Field, Message, Primitive, Struct
 from wire.source_writer import SourceWriter
-from wire.varints import put_string_length, put_tags, put_uvarint
+from wire.varints import fit_text, put_string_length, put_tags, put_uvarint
 
 WireType = Primitive | Array | type[Struct]
 
@@ -46,6 +46,7 @@ class _EncoderSource:
                 "note_range": _note_range,
                 "pack": struct.pack,
                 "put_string_length": put_string_length,
+                "fit_text": fit_text,
                 "put_tags": put_tags,
                 "put_uvarint": put_uvarint,
                 "unsendable": _unsendable,
@@ -180,7 +181,9 @@ class _EncoderSource:
 
     def string(self, value: str, nullable: bool, name: str) -> None:
         null = f"v = b''; n = {self.null_size}"
-        self.local(value, nullable, name, null, f"v = v.encode(); n = len(v){self.plus_one}")
+        # An error's text quotes what the client sent, which may be as long as a string can be.
+        encoded = "fit_text(v)" if name.endswith("error_message") else "v.encode()"
+        self.local(value, nullable, name, null, f"v = {encoded}; n = len(v){self.plus_one}")
         self.length("n", "h", "put_string_length")
         self.writer.line(f"{self.out} += v")
 

@@ -77,6 +77,12 @@ def put_uvarint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
+def fit_text(text: str) -> bytes:
+    """Encode the text of an error, cut to what a string may hold."""
+    data = text.encode()
+    return data if len(data) <= MAX_STRING else data[:MAX_STRING].decode(errors="ignore").encode()
+
+
 def put_string_length(out: bytearray, length: int) -> None:
     """Append the length plus one of a compact string that is not short.
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from wire.messages.fetch import FetchRequest
 
 EVICTION_S: Final = 120.0
+CLIENT_PARTITIONS_MAX: Final = 500_000
+"""How many partitions the sessions of clients may hold together: each takes some hundred bytes."""
 
 
 class FetchSessionCache:
@@ -97,13 +99,22 @@ class FetchSessionCache:
         self._remove(session.session_id)
 
     def _keep(self, session: FetchSession, now: MonotonicSeconds) -> None:
-        if self._slots <= 0 or (len(self._sessions) >= self._slots and not self._evict_for(session, now)):
+        if self._slots <= 0 or (not session.is_follower and not self._has_room_for(session)):
+            return
+        if len(self._sessions) >= self._slots and not self._evict_for(session, now):
             return
         session_id = self._new_id()
         while session_id in self._sessions:
             session_id = self._new_id()
         session.session_id = session_id
         self._sessions[session_id] = session
+
+    def _has_room_for(self, new: FetchSession) -> bool:
+        """Whether a client's session fits in; one that does not is answered without a session."""
+        if len(new.items) < CLIENT_PARTITIONS_MAX // 1000:
+            return True  # as many as there are slots do not matter
+        held = sum(len(each.items) for each in self._sessions.values() if not each.is_follower)
+        return held + len(new.items) <= CLIENT_PARTITIONS_MAX
 
     def _evict_for(self, new: FetchSession, now: MonotonicSeconds) -> bool:
         oldest = next(iter(self._sessions.values()))

@@ -4,12 +4,14 @@ import tracemalloc
 
 import pytest
 
-from wire.codec import decode, decoder
+from wire.apis import ENTRIES_MAX
+from wire.codec import decode, decoder, encode
 from wire.errors import RemoteProtocolError
+from wire.messages.alter_client_quotas import AlterClientQuotasResponse, EntryDataResponse
 from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from wire.messages.fetch import FetchResponse
 from wire.messages.metadata import MetadataRequest, MetadataResponse
-from wire.messages.offset_fetch import OffsetFetchRequest
+from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from wire.messages.produce import ProduceRequest
 from wire.messages.sync_group import SyncGroupRequest
 from wire.schema import Message
@@ -141,3 +143,28 @@ def test_views_into_the_buffer_are_only_made_of_records() -> None:
     buffer[-6] = 9
     assert bytes(records) == b"\x09\x02\x03"
     assert decode(FetchResponse, 0, bytes(4)) == FetchResponse()
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_the_text_of_an_error_is_cut_to_what_a_string_holds(version: int) -> None:
+    """It quotes names, which may be as long as a string can be; that must not keep the answer from being sent."""
+    text = "the topic " + "é" * 32_767 + " does not exist"
+    entry = EntryDataResponse(error_code=42, error_message=text)
+    answer = AlterClientQuotasResponse(entries=[entry])
+    decoded = decode(AlterClientQuotasResponse, version, bytes(encode(answer, version)))
+    assert text.startswith(decoded.entries[0].error_message)
+    assert len(decoded.entries[0].error_message) > 8_000
+
+
+def test_a_request_has_so_many_entries_and_no_more() -> None:
+    def frame(count: int) -> bytes:
+        return count.to_bytes(4, "big") + b"\x00\x01t" * count + b"\x01\x01\x01"
+
+    assert len(decode(MetadataRequest, 8, frame(ENTRIES_MAX)).topics) == ENTRIES_MAX
+    with pytest.raises(RemoteProtocolError, match="more than 90000 entries"):
+        decode(MetadataRequest, 8, frame(ENTRIES_MAX + 1))
+    nested = OffsetFetchRequest(
+        group_id="g", topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0])] * (ENTRIES_MAX + 1)
+    )
+    with pytest.raises(RemoteProtocolError, match="more than 90000 entries"):
+        decode(OffsetFetchRequest, 1, bytes(encode(nested, 1)))
