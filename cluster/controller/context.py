@@ -42,6 +42,7 @@ class ControllerContext:
         reassigning: Partitions that are being reassigned.
         deletion_queued: Topics that are to be deleted.
         deletion_halted: Those of them that must wait.
+        deletions_left: Whether a later event has to go on with them.
         deletion_begun: Those of them whose partitions are no longer served.
     """
 
@@ -57,6 +58,7 @@ class ControllerContext:
         self.reassigning: set[TopicPartition] = set()
         self.deletion_queued: set[str] = set()
         self.deletion_halted: set[str] = set()
+        self.deletions_left = False
         self.deletion_begun: set[str] = set()
         self._topic_names: dict[TopicId, str] = {}
         self._on_broker: dict[BrokerId, set[TopicPartition]] = {}

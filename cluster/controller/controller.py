@@ -350,6 +350,8 @@ class Controller:
         # in the queue until it is done.
         self._in_office = True
         await fail_over(term)
+        if term.context.deletions_left:
+            self._queue.put(events.DeletionsLeft())
         logger.info("controller epoch %d serves", epoch)
         self._nursery.start_soon(
             self._rebalance_ticks, self._term_scope, name="controller leader rebalance ticks"

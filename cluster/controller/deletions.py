@@ -6,6 +6,7 @@ The rules are in ``cluster.statemachines.topic_deletion``; here they meet ZooKee
 
 import logging
 from collections.abc import Collection, Iterable
+from typing import Final
 
 from cluster.controller.term import Term
 from cluster.controller.topic_changes import topics_changed
@@ -16,6 +17,9 @@ from wire.errors import Error
 from wire.types import BrokerId, TopicPartition
 
 logger = logging.getLogger(__name__)
+
+FINISHED_AT_ONCE: Final = 10
+"""Topics whose znodes are removed within one event: each takes some round trips, and a dead broker waits meanwhile."""
 
 
 async def deletions_changed(term: Term) -> None:
@@ -111,8 +115,9 @@ async def answered(term: Term, broker_id: BrokerId, errors: Iterable[tuple[Topic
 
 
 async def resume(term: Term) -> None:
-    """Do for every queued topic what can be done now."""
+    """Do for every queued topic what can be done now; what takes long is done for some, and a later event goes on."""
     context = term.context
+    finished = 0
     retry: list[Replica] = []
     begin: list[str] = []
     for topic in sorted(context.deletion_queued):
@@ -120,7 +125,11 @@ async def resume(term: Term) -> None:
         states = {context.replica_state(replica) for replica in replicas}
         for step in next_steps(states, is_halted=topic in context.deletion_halted):
             if step is DeletionStep.FINISH:
-                await _finish(term, topic)
+                if finished < FINISHED_AT_ONCE:
+                    await _finish(term, topic)
+                    finished += 1
+                else:
+                    context.deletions_left = True
             elif step is DeletionStep.RETRY:
                 retry += [
                     replica

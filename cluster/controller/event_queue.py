@@ -1,11 +1,11 @@
-"""The one way into the controller: events wait here, first in, first out, until its task takes them."""
+"""The one way into the controller: events wait here, nearly all first in, first out, until its task takes them."""
 
 from collections import OrderedDict
 from typing import Final, TypeVar, cast
 
 import trio
 
-from cluster.controller.events import CallReceived, ControllerEvent
+from cluster.controller.events import BrokersChanged, CallReceived, ControllerEvent
 
 MAX_WAITING_CALLS: Final = 10_000
 """API calls that may wait. All other events are bounded by what can be watched: equal ones are one."""
@@ -34,6 +34,8 @@ class EventQueue:
     def put(self, event: ControllerEvent) -> None:
         """Add an event at the end, unless an equal one waits already: looking once is enough.
 
+        A broker that came or went is looked at first: clients of what it led wait for it, and for nothing else.
+
         Raises:
             CallsOverflowError: the event is a call, and too many wait already.
         """
@@ -41,7 +43,10 @@ class EventQueue:
             if self._calls >= MAX_WAITING_CALLS:
                 raise CallsOverflowError
             self._calls += 1
+        is_new = event not in self._events
         self._events.setdefault(event)
+        if is_new and isinstance(event, BrokersChanged):
+            self._events.move_to_end(event, last=False)
         self._filled.set()
 
     def put_first(self, event: ControllerEvent) -> None:

@@ -51,6 +51,11 @@ class TopicDeletionsChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class DeletionsLeft:
+    """Topics are to be deleted that an earlier event did not come to."""
+
+
+@dataclass(frozen=True, slots=True)
 class IsrChangesNotified:
     """Leaders wrote their ISR and say so."""
 
@@ -131,6 +136,7 @@ ControllerEvent = (
     | TopicsChanged
     | PartitionsChanged
     | TopicDeletionsChanged
+    | DeletionsLeft
     | IsrChangesNotified
     | LogDirectoryFailed
     | ReassignmentsRequested

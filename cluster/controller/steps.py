@@ -28,6 +28,7 @@ TermEvent = (
     | events.TopicsChanged
     | events.PartitionsChanged
     | events.TopicDeletionsChanged
+    | events.DeletionsLeft
     | events.IsrChangesNotified
     | events.LogDirectoryFailed
     | events.ReassignmentsRequested
@@ -65,6 +66,8 @@ async def take_step(term: Term, event: TermEvent, queue: EventQueue) -> None:
             await topic_changes.partitions_changed(term, {each.topic for each in changed})
         case events.TopicDeletionsChanged():
             await deletions.deletions_changed(term)
+        case events.DeletionsLeft():
+            await deletions.resume(term)
         case events.IsrChangesNotified():
             await isr_changes.notified(term)
         case events.LogDirectoryFailed():
@@ -85,6 +88,9 @@ async def take_step(term: Term, event: TermEvent, queue: EventQueue) -> None:
                 await deletions.answered(term, broker_id, errors)
         case _:
             assert_never(event)
+    if term.context.deletions_left:
+        term.context.deletions_left = False
+        queue.put(events.DeletionsLeft())
 
 
 async def _unclean_election_enabled(term: Term, topic: str | None) -> None:

@@ -95,11 +95,13 @@ def test_answers_are_lost_after_the_append(harmed: HarmedCluster, topic: str, re
     """F09: what a leader has taken, and told nobody of, comes again over other connections; it is there once."""
     with Load(harmed.bootstrap_servers, topic, PARTITIONS) as load:
         load.wait_progress()
-        leader = harmed.view().leader(topic, 0)
+        seen = harmed.view()
+        leader = seen.leader(topic, 0)
+        led = [p for p in range(PARTITIONS) if seen.leader(topic, p) == leader]
         began = time.perf_counter()
         harmed.network.lose_answers(host(leader))
-        # The producer sends only so many requests without an answer, so the leader may have taken the last one by now.
-        harmed.wait(lambda seen: end_of(seen, topic) > load.acknowledged_end(0))
+        # The producer sends only so many requests without an answer, each for one partition: any of them will do.
+        harmed.wait(lambda seen: any(end_of(seen, topic, p) > load.acknowledged_end(p) for p in led))
         harmed.network.reset_clients(host(leader))
         until(lambda: harmed.network.resets(host(leader)) > 0)
         harmed.network.heal()
@@ -108,9 +110,9 @@ def test_answers_are_lost_after_the_append(harmed: HarmedCluster, topic: str, re
     harmed.verify(load)
 
 
-def end_of(seen, topic: str) -> int:
-    """Return how far the leader of the first partition has come."""
-    return seen.partition(topic, 0)["log_end"]
+def end_of(seen, topic: str, partition: int) -> int:
+    """Return how far the leader of a partition has come."""
+    return seen.partition(topic, partition)["log_end"]
 
 
 def test_a_leader_is_isolated(harmed: HarmedCluster, topic: str, record_property) -> None:

@@ -3,7 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import trio
+
 from cluster.controller import events
+from cluster.controller.deletions import FINISHED_AT_ONCE
+from cluster.controller.event_queue import EventQueue
 from cluster.statemachines.leadership import PartitionAssignment
 from cluster.zookeeper.znodes import TopicAssignment
 from wire.errors import Error
@@ -176,3 +180,31 @@ def test_a_topic_that_goes_is_not_elected_for(tell: Tell) -> None:
         )
 
     tell(story)
+
+
+def test_many_topics_go_some_at_a_time(tell: Tell) -> None:
+    async def story(cluster: Any) -> None:
+        await cluster.create_topic("other", [[2, 1]])
+        names = [f"t{number}" for number in range(3 * FINISHED_AT_ONCE)]
+        for name in names:
+            await cluster.create_topic(name, [[0, 1]])
+        for name in names:
+            await cluster.store.mark_topic_for_deletion(name)
+        await cluster.settle()
+        assert await cluster.store.read_topics() == ["other"]
+        assert await cluster.store.read_topic_deletions() == []
+
+    tell(story)
+
+
+def test_the_queue_puts_brokers_first() -> None:
+    queue = EventQueue()
+    queue.put(events.TopicDeletionsChanged())
+    queue.put(events.DeletionsLeft())
+    queue.put(events.BrokersChanged())
+    queue.put(events.DeletionsLeft())
+
+    async def take() -> list[type]:
+        return [type(await queue.get()) for _ in range(3)]
+
+    assert trio.run(take) == [events.BrokersChanged, events.TopicDeletionsChanged, events.DeletionsLeft]
