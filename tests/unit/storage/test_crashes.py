@@ -55,11 +55,12 @@ class Model:
     def note(self) -> None:
         self.history.append(list(self.batches))
 
-    def note_flush(self, flushed: int) -> None:
+    def note_flush(self, flushed: int, *, settled: bool) -> None:
         if flushed > self.flushed:
             self.flushed = flushed
-            # A flush that had nothing to sync did not sync the truncation before it either.
-            if flushed == self.end:
+            # A flush syncs what it makes durable, and not the truncation before it: a segment that was emptied is left
+            # to the next append, and until then a crash may bring back what was in it.
+            if flushed == self.end and settled:
                 self.history = [list(self.batches)]
 
     def allows(self, found: list[bytes], log_start: int) -> bool:
@@ -153,16 +154,16 @@ class Machine:
                 self.store.remove_due_files()
             case "flush":
                 log.flush()
-                model.note_flush(log.recovery_point)
+                model.note_flush(log.recovery_point, settled=not log.flusher.unsettled)
             case "flush rolled":
                 self.store.flush_due()
-                model.note_flush(log.recovery_point)
+                model.note_flush(log.recovery_point, settled=not log.flusher.unsettled)
             case "checkpoint":
                 self.store.checkpoints.write_recovery_points()
                 self.store.checkpoints.write_log_starts()
             case "clean restart":
                 self.store.close(threads=1)
-                model.note_flush(model.end)
+                model.note_flush(model.end, settled=True)
                 self.open()
                 self.check_exact()
                 self.log.set_high_watermark(self.log.log_end_offset)
