@@ -35,7 +35,7 @@ SOURCE = "inputs"
 TARGETS = ("outputs", "twins")
 PROGRESS = 20
 PROGRESS_TIMEOUT_S = 60.0
-_AHEAD = 400
+_AHEAD = 1_500
 _STATE_PARTITIONS = 3
 SETTINGS = {
     "offsets.topic.num.partitions": str(_STATE_PARTITIONS),
