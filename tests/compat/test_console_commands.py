@@ -86,8 +86,8 @@ def fill(brokers: Brokers, topic: str) -> None:
 
 
 def test_the_consumer_writes_what_kafkas_writes(brokers: Brokers, java_consumers: JavaProgram) -> None:
-    topic = brokers.topic(1)
-    appended = brokers.topic(1, message_timestamp_type="LogAppendTime")
+    topic = brokers.topic(1, retention_ms="-1")
+    appended = brokers.topic(1, retention_ms="-1", message_timestamp_type="LogAppendTime")
     fill(brokers, topic)
     fill(brokers, appended)
     cases = [(topic, flags, properties) for flags in FLAGS for properties in PROPERTIES]
@@ -104,7 +104,7 @@ def test_the_consumer_writes_what_kafkas_writes(brokers: Brokers, java_consumers
 
 
 def test_state_topics_are_written_as_kafka_writes_them(brokers: Brokers, java_consumers: JavaProgram) -> None:
-    topic, group = brokers.topic(1), "console-state"
+    topic, group = brokers.topic(1, retention_ms="-1"), "console-state"
     fill(brokers, topic)
     servers = ["--bootstrap-server", brokers.bootstrap_servers]
     read = [*servers, "--topic", topic, "--group", group, "--from-beginning", "--max-messages", "3"]
@@ -151,7 +151,7 @@ def test_the_producer_sends_what_kafkas_sends(brokers: Brokers, kafka_java: list
     ]
     records = []
     for command in ("theirs", "ours"):
-        topic = brokers.topic(1)
+        topic = brokers.topic(1, retention_ms="-1")
         arguments = [*servers, "--topic", topic, *flags, "--compression-codec", "lz4"]
         if command == "ours":
             done = ours("console-producer", *arguments, stdin=lines.encode())
@@ -171,7 +171,7 @@ def test_the_producer_sends_what_kafkas_sends(brokers: Brokers, kafka_java: list
 
 
 def test_a_file_comes_out_as_it_went_in(brokers: Brokers, tmp_path: Path) -> None:
-    topic = brokers.topic(1)
+    topic = brokers.topic(1, retention_ms="-1")
     servers = ["--bootstrap-server", brokers.bootstrap_servers, "--topic", topic]
     data = os.urandom(300_000) + b"\r\n\n\n" + "grüße\n".encode() * 1000
     for form in ([], ["--sync"]):
@@ -181,7 +181,7 @@ def test_a_file_comes_out_as_it_went_in(brokers: Brokers, tmp_path: Path) -> Non
     read = ours("console-consumer", *servers, "--from-beginning", "--exit-at-end")
     assert read.stdout == data + data[-300:]
     for form in ("json", "csv"):
-        copy = brokers.topic(1)
+        copy = brokers.topic(1, retention_ms="-1")
         columns = ["--columns", "key,value,headers,timestamp"]
         text = ours(
             "console-consumer", *servers, "--from-beginning", "--exit-at-end", "--format", form, *columns
@@ -193,7 +193,7 @@ def test_a_file_comes_out_as_it_went_in(brokers: Brokers, tmp_path: Path) -> Non
 
 
 def test_an_interrupt_commits_what_was_written(brokers: Brokers) -> None:
-    topic = brokers.topic(1)
+    topic = brokers.topic(1, retention_ms="-1")
     fill(brokers, topic)
     arguments = ["--bootstrap-server", brokers.bootstrap_servers, "--topic", topic, "--group", f"g-{topic}"]
     arguments += ["--from-beginning"]
@@ -215,7 +215,7 @@ def test_an_interrupt_commits_what_was_written(brokers: Brokers) -> None:
 
 
 def test_an_interrupted_producer_has_sent_what_it_read(brokers: Brokers) -> None:
-    topic = brokers.topic(1)
+    topic = brokers.topic(1, retention_ms="-1")
     arguments = ["--bootstrap-server", brokers.bootstrap_servers, "--topic", topic]
     running = subprocess.Popen(
         [*OTTLA, "console-producer", *arguments, "--timeout", "60000"],
