@@ -2,7 +2,6 @@
 
 import base64
 import fcntl
-import json
 import os
 import signal
 import subprocess
@@ -16,6 +15,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.compat.client.conftest import Brokers, apache_kafka  # noqa: F401 - the fixture is used by name
+from tests.compat.formatted_state import group_of, objects
 from tests.compat.java_program import JavaProgram
 from tests.patience import until
 
@@ -116,26 +116,12 @@ def test_state_topics_are_written_as_kafka_writes_them(brokers: Brokers, java_co
         arguments = [*servers, "--topic", "__consumer_offsets", "--formatter"]
         arguments += [f"org.apache.kafka.tools.consumer.{name}"]
         mine = ours("console-consumer", *arguments, "--from-beginning", "--exit-at-end").stdout
-        found = _objects(theirs(java_consumers, *arguments, "--from-beginning", "--timeout-ms", "2000"))
-        wanted = [each for each in found if _group_of(each) == group]
+        found = objects(
+            theirs(java_consumers, *arguments, "--from-beginning", "--timeout-ms", "2000").decode()
+        )
+        wanted = [each for each in found if group_of(each) == group]
         assert wanted
-        assert [each for each in _objects(mine) if _group_of(each) == group][: len(wanted)] == wanted
-
-
-def _objects(data: bytes) -> list[dict]:
-    """Return the objects in a text; Kafka 3.9.1 puts nothing between them."""
-    decoder, text, found, at = json.JSONDecoder(), data.decode(), [], 0
-    while at < len(text):
-        value, at = decoder.raw_decode(text, at)
-        found.append(value)
-        while text[at : at + 1] == "\n":
-            at += 1
-    return found
-
-
-def _group_of(entry: dict) -> str | None:
-    data = entry["key"] and entry["key"]["data"]
-    return data.get("group") if isinstance(data, dict) else None
+        assert [each for each in objects(mine.decode()) if group_of(each) == group][: len(wanted)] == wanted
 
 
 def test_the_producer_sends_what_kafkas_sends(brokers: Brokers, kafka_java: list[str]) -> None:

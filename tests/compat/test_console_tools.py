@@ -1,6 +1,5 @@
 """Apache Kafka's command-line tools against the cluster."""
 
-import json
 import subprocess
 from uuid import uuid4
 
@@ -8,6 +7,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from cluster.coordinator.java_hash import partition_for
+from tests.compat.formatted_state import group_of, objects
 from tests.patience import until
 
 
@@ -96,8 +96,7 @@ def test_kafkas_formatters_read_what_groups_have_written(cluster, tool, make_top
             *("--partition", str(number), "--offset", "earliest", "--timeout-ms", "5000"),
             *("--formatter", f"org.apache.kafka.tools.consumer.{formatter}"),
         )
-        lines = [json.loads(line) for line in out.splitlines()]
-        found = [line for line in lines if line["key"]["data"]["group"] == group]
+        found = [each for each in objects(out) if group_of(each) == group]
         assert expected.items() <= found[-1]["value"]["data"].items(), found
     consumer.close()
 
