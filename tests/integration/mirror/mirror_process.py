@@ -83,13 +83,13 @@ async def rows_of(kafka: Kafka, topic: str) -> dict[int, list[tuple[int, Row]]]:
     return found
 
 
-async def wait_end(servers: str, topic: str, count: int) -> None:
-    """Wait until a topic's ends add up to a number."""
+async def wait_end(servers: str, topic: str, count: int) -> int:
+    """Wait until a topic's ends add up to a number at least, and return their sum."""
     async with connect(servers) as kafka:
         while True:
             partitions = (await kafka.context.refresh.topic(topic, 60.0)).partitions
             places = {TopicPartition(topic, number): LATEST for number in range(len(partitions))}
             ends = await look_up(kafka.context, places, 0)
-            if sum(offset for offset, _ in ends.values()) >= count:
-                return
+            if (total := sum(offset for offset, _ in ends.values())) >= count:
+                return total
             await trio.sleep(0.05)
