@@ -7,15 +7,15 @@ from typing import Any, Generic, Self, TypeVar
 from ottla.client import runtime
 from ottla.client.fetcher import Fetcher
 from ottla.client.progress import Progress
-from ottla.client.record_batch import Batch, Ownership
+from ottla.client.record_batch import Batch
 from wire.types import TopicPartition
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class OwnedPartition(Ownership):
-    """A partition between its assignment and its release.
+class OwnedPartition:
+    """A partition between its assignment and its release: the `Ownership` of its batches.
 
     Attributes:
         place: Topic and partition.

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from ottla.client.batch_decoding import PartitionRecords, rows
 from ottla.client.batch_encoding import EncodedRecords
@@ -356,11 +356,14 @@ class Batch(Generic[K, V]):
             self.ownership.batch_done(self, None if record is None else record.offset)
 
 
-class Ownership:
-    """What a batch of a group knows of its partition; filled in by the group."""
+class Ownership(Protocol):
+    """What a batch of a group knows of its partition; the group's member has it."""
 
-    lost: bool = False
+    @property
+    def lost(self) -> bool:
+        """Whether another member may have the partition."""
+        ...
 
     def batch_done(self, batch: Batch[Any, Any], offset: int | None) -> None:
         """Note that a batch, or the record at an offset, is done."""
-        raise NotImplementedError
+        ...
