@@ -5,7 +5,10 @@ story has to end as it should: all partitions led, all replicas in sync, and eve
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import trio
@@ -108,14 +111,16 @@ async def _act_and_die(
     cluster.kill_at_change(first, None)
     if not (telling._reached.is_set() or machine.ended.is_set()):
         return
+    await die_and_come_back(cluster, victims, power=death.power)
+
+
+async def die_and_come_back(cluster: SimulatedCluster, victims: Sequence[int], *, power: bool) -> None:
+    """Have brokers die at once, of a kill or of their machines' power, and start them all again after a moment."""
     for victim in victims:
-        if death.power:
-            await cluster.lose(victim)
-        else:
-            await cluster.kill(victim)
+        await (cluster.lose(victim) if power else cluster.kill(victim))
     await trio.sleep(DOWN_S)
     for victim in victims:
-        if death.power:
+        if power:
             cluster.restore(victim)
     async with trio.open_nursery() as starts:
         for victim in victims:
@@ -158,3 +163,27 @@ def deaths(story: Callable[[SimulatedCluster], Telling], victims: Sequence[int])
         for counted in (ZOOKEEPER, group[0]):
             for number in range(1, counts[power].of(counted) + 1):
                 yield Death(group, counted, number, power)
+
+
+def report_all(stories: Mapping[str, Callable[[], Iterable[tuple[object, Callable[[], object]]]]]) -> int:
+    """Tell every death of every story, print how each story went, and return how many did not end well.
+
+    Args:
+        stories: By name: what gives each death, with what tells it.
+    """
+    logging.disable(logging.CRITICAL)
+    failed = 0
+    for name, every in stories.items():
+        began, count = time.monotonic(), 0
+        for death, telling in every():
+            count += 1
+            try:
+                telling()
+            except BaseException as error:
+                if isinstance(error, KeyboardInterrupt):
+                    raise
+                failed += 1
+                sys.stdout.write(f"{name}: {death}: {error!r}\n")
+        sys.stdout.write(f"{name}: {count} deaths in {time.monotonic() - began:.0f} s\n")
+        sys.stdout.flush()
+    return failed

@@ -5,13 +5,13 @@
 tells every story once for each of its writes, of each kind, with each victim: a few minutes.
 """
 
-import logging
 import sys
-import time
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
-from tests.simulation.deaths import Death, deaths, tell
+from tests.simulation.deaths import Death, deaths, report_all, tell
 from tests.simulation.stories import STORIES
 
 TOLD_OF_EACH = 6
@@ -32,24 +32,16 @@ def test_brokers_die_at_some_writes_of(story: str) -> None:
         tell(STORIES[story][0], 2, death)
 
 
+def every_death_of(name: str) -> Iterator[tuple[Death, Callable[[], object]]]:
+    """Yield each death of a story, with what tells it."""
+    story, victims = STORIES[name]
+    for death in deaths(story, victims):
+        yield death, partial(tell, story, 2, death)
+
+
 def main(names: list[str]) -> int:
     """Tell everything; returns how many stories did not end well."""
-    logging.disable(logging.CRITICAL)
-    failed = 0
-    for name in names or STORIES:
-        began, count = time.monotonic(), 0
-        for death in deaths(*STORIES[name]):
-            count += 1
-            try:
-                tell(STORIES[name][0], 2, death)
-            except BaseException as error:
-                if isinstance(error, KeyboardInterrupt):
-                    raise
-                failed += 1
-                sys.stdout.write(f"{name}: {death}: {error!r}\n")
-        sys.stdout.write(f"{name}: {count} deaths in {time.monotonic() - began:.0f} s\n")
-        sys.stdout.flush()
-    return failed
+    return report_all({name: partial(every_death_of, name) for name in names or STORIES})
 
 
 if __name__ == "__main__":

@@ -9,11 +9,10 @@ all brokers at once; of a killed process, or of a machine that loses what was no
 the output once, both outputs agree, and nothing is open.
 """
 
-import logging
 import random
 import sys
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import pytest
@@ -21,6 +20,7 @@ import trio
 import trio.testing
 
 from simulation.cluster import SimulatedCluster
+from tests.simulation.deaths import die_and_come_back, report_all
 from tests.simulation.test_broker import know_each_other
 from tests.simulation.test_transactions import SETTINGS, SOURCE, TARGET, check, create, heal
 from tests.simulation.transactional_client import Transformer
@@ -29,7 +29,6 @@ INPUTS = 8
 SEED = 2
 ENDS_SEED = 0
 """Which transactions the client aborts: its own, as the cluster's chance is drawn from by all that a broker does."""
-DOWN_S = 0.5
 TOLD_OF_EACH = 5
 BROKERS = (0, 1, 2)
 
@@ -144,15 +143,7 @@ async def die(cluster: SimulatedCluster, case: Case, number: int) -> None:
     cluster.kill_at_change(case.victims[0], None)
     if not first.ended.is_set():
         return
-    for victim in case.victims:
-        await (cluster.lose(victim) if case.power else cluster.kill(victim))
-    await trio.sleep(DOWN_S)
-    for victim in case.victims:
-        if case.power:
-            cluster.restore(victim)
-    async with trio.open_nursery() as starting:
-        for victim in case.victims:
-            starting.start_soon(cluster.start, victim)
+    await die_and_come_back(cluster, case.victims, power=case.power)
 
 
 def deaths(case: Case) -> Iterator[int]:
@@ -173,24 +164,15 @@ def test_each_input_is_in_the_output_once_when_there_die(name: str) -> None:
         tell(CASES[name], number)
 
 
+def every_death_of(name: str) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield each change of a case at which its victims can die, with what tells it."""
+    for number in deaths(CASES[name]):
+        yield f"change {number}", partial(tell, CASES[name], number)
+
+
 def main(names: list[str]) -> int:
     """Tell everything; returns how many stories did not end well."""
-    logging.disable(logging.CRITICAL)
-    failed = 0
-    for name in names or CASES:
-        began, count = time.monotonic(), 0
-        for number in deaths(CASES[name]):
-            count += 1
-            try:
-                tell(CASES[name], number)
-            except BaseException as error:
-                if isinstance(error, KeyboardInterrupt):
-                    raise
-                failed += 1
-                sys.stdout.write(f"{name}, change {number}: {error!r}\n")
-        sys.stdout.write(f"{name}: {count} deaths in {time.monotonic() - began:.0f} s\n")
-        sys.stdout.flush()
-    return failed
+    return report_all({name: partial(every_death_of, name) for name in names or CASES})
 
 
 if __name__ == "__main__":
