@@ -25,7 +25,15 @@ from cluster.zookeeper.session_closer import close_session
 from cluster.zookeeper.session_record import read_session_record
 from ottla.management_client import BrokerGoneError, ManagementClient, ManagementError
 from ottla.testing.ports import free_port_block
-from ottla.testing.view import WAIT_TIMEOUT_S, ClusterError, ClusterView, wait_for
+from ottla.testing.view import (
+    WAIT_TIMEOUT_S,
+    ClusterError,
+    ClusterView,
+    all_in_sync,
+    all_led,
+    replicas_of_topic,
+    wait_for,
+)
 from timing.clock import SystemClock
 
 
@@ -211,13 +219,13 @@ class Cluster:
         Raises:
             ClusterError: it cannot be created.
         """
-        count = min(3, len(self.broker_ids)) if replicas is None else replicas
+        count = replicas_of_topic(replicas, self.broker_ids)
         _ottla(
             *("topics", "--bootstrap-server", self.bootstrap_servers, "--create", "--topic", name),
             *("--partitions", str(partitions), "--replication-factor", str(count)),
             *(part for key, value in (configs or {}).items() for part in ("--config", f"{key}={value}")),
         )
-        self.wait(lambda seen: all(seen.leader(name, number) != -1 for number in range(partitions)))
+        self.wait(all_led(name, partitions))
 
     def delete_topics(self, *names: str) -> None:
         """Delete topics; those that are not there are no error."""
@@ -234,7 +242,7 @@ class Cluster:
             ClusterError: `up` has not made it here, so that its beginning is not known.
         """
         if not self._start_again:
-            raise ClusterError("this cluster was started by somebody else, who knows how it began")
+            raise ClusterError("this cluster was not started by `Cluster.up`, so how it began is not known")
         self.heal()
         _ottla("stop", "--data", str(self.data))
         shutil.rmtree(self.data)
@@ -271,7 +279,7 @@ class Cluster:
 
     def wait_in_sync(self, topic: str, partitions: int, replicas: int = 3) -> ClusterView:
         """Wait until every partition of a topic has all its replicas in sync."""
-        return self.wait(lambda seen: all(len(seen.isr(topic, p)) == replicas for p in range(partitions)))
+        return self.wait(all_in_sync(topic, partitions, replicas))
 
 
 def _ottla(*arguments: str) -> str:

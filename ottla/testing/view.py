@@ -1,6 +1,6 @@
 """What the brokers of a cluster say at one moment, and waiting until they say what a test wants to hear."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -9,6 +9,9 @@ from timing.polling import poll_until
 
 WAIT_TIMEOUT_S: Final = 60.0
 _LOOK_AGAIN_S: Final = 0.02
+_REPLICAS_MAX: Final = 3
+
+Condition = Callable[["ClusterView"], bool]
 
 
 class ClusterError(AssertionError):
@@ -73,3 +76,18 @@ def wait_for(
     if found is None:
         raise ClusterError(f"not within {timeout_s:g} s; the brokers say: {dict(seen.descriptions)}")
     return found
+
+
+def replicas_of_topic(wanted: int | None, broker_ids: Sequence[int]) -> int:
+    """Return how many replicas a topic gets: as many as are wanted; else three, or as many as there are brokers."""
+    return min(_REPLICAS_MAX, len(broker_ids)) if wanted is None else wanted
+
+
+def all_led(topic: str, partitions: int) -> Condition:
+    """Return the condition that every partition of a topic has a leader."""
+    return lambda seen: all(seen.leader(topic, number) != -1 for number in range(partitions))
+
+
+def all_in_sync(topic: str, partitions: int, replicas: int) -> Condition:
+    """Return the condition that every partition of a topic has so many replicas in sync."""
+    return lambda seen: all(len(seen.isr(topic, number)) == replicas for number in range(partitions))

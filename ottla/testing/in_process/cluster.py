@@ -21,10 +21,17 @@ from typing import Final, Self, TypeVar, TypeVarTuple
 import trio
 
 from ottla.testing.in_process.brokers import InProcessBrokers, Plan
-from ottla.testing.view import WAIT_TIMEOUT_S, ClusterError, ClusterView, wait_for
+from ottla.testing.view import (
+    WAIT_TIMEOUT_S,
+    ClusterError,
+    ClusterView,
+    all_in_sync,
+    all_led,
+    replicas_of_topic,
+    wait_for,
+)
 
 CALL_TIMEOUT_S: Final = 60.0
-_TESTS_REPLICAS: Final = 3
 
 _T = TypeVar("_T")
 _Arguments = TypeVarTuple("_Arguments")
@@ -188,9 +195,9 @@ class InProcessCluster:
         Raises:
             ClusterError: it cannot be created.
         """
-        count = min(_TESTS_REPLICAS, len(self.broker_ids)) if replicas is None else replicas
+        count = replicas_of_topic(replicas, self.broker_ids)
         self._call(self._require().create_topic, name, partitions, count, dict(configs or {}))
-        self.wait(lambda seen: all(seen.leader(name, number) != -1 for number in range(partitions)))
+        self.wait(all_led(name, partitions))
 
     def delete_topics(self, *names: str) -> None:
         """Delete topics, and wait until nothing is left of them; those that are not there are no error."""
@@ -225,8 +232,8 @@ class InProcessCluster:
 
     def wait_in_sync(self, topic: str, partitions: int = 1, replicas: int | None = None) -> ClusterView:
         """Wait until every partition of a topic has all its replicas in sync."""
-        count = min(_TESTS_REPLICAS, len(self.broker_ids)) if replicas is None else replicas
-        return self.wait(lambda seen: all(len(seen.isr(topic, p)) == count for p in range(partitions)))
+        count = replicas_of_topic(replicas, self.broker_ids)
+        return self.wait(all_in_sync(topic, partitions, count))
 
     # The thread
 
