@@ -159,7 +159,7 @@ class World:
             client.close()
 
     async def ask_controller(self, request: Request, version: int, tries: int = 20) -> Any:
-        """Ask whoever is controller, until one answers; None where none does in so many tries."""
+        """Ask the controller of the moment, until one answers; None where none does in so many tries."""
         for _ in range(tries):
             response = await self.ask(self.controller(), request, version)
             if response is not None and getattr(response, "error_code", 0) != Error.NOT_CONTROLLER:

@@ -88,26 +88,20 @@ def command(
 
 
 def _replay(scenario: Path) -> None:
+    from simulation.soup.batch import workers
     from simulation.soup.faults import FAULTS
     from simulation.soup.operations import OPERATIONS
     from simulation.soup.plan import PlanError, read_plan
+    from simulation.soup.run import run_plan
     from simulation.soup.story import story
 
     with failing_on(PlanError, OSError):
         plan = read_plan(scenario.read_text(), {*FAULTS, *OPERATIONS})
-    outcome = _in_worker(plan)
+    with workers(1) as pool:
+        outcome = pool.submit(run_plan, plan).result()
     click.echo(story(outcome), nl=False)
     if outcome.violation:
         sys.exit(1)
-
-
-def _in_worker(plan: object) -> "Outcome":
-    """Carry out a plan in a process where the same plan means the same run."""
-    from simulation.soup.batch import workers
-    from simulation.soup.run import run_plan
-
-    with workers(1) as pool:
-        return pool.submit(run_plan, plan).result()  # type: ignore[arg-type]
 
 
 def _tell(outcome: "Outcome", stories: Path, *, shrink: bool) -> None:
