@@ -174,7 +174,7 @@ def persist(call: Callable[[], object], patience_s: float = _PATIENCE_S) -> None
 
 
 def _abandon(producer: "Producer") -> None:
-    """Abort as far as that is possible: whoever uses the id next does it otherwise."""
+    """Abort if that is possible; else the next producer with this id does it."""
     from confluent_kafka import KafkaException
 
     try:

@@ -4,7 +4,7 @@
     client: username="...",realm="...",nonce="...",nc=00000001,cnonce="...",digest-uri="...",response=...,qop=auth
     server: rspauth=...
 
-MD5 protects little against whoever reads the connection: use TLS beneath it.
+MD5 protects little against a reader of the connection: use TLS beneath it.
 """
 
 import hashlib

@@ -24,7 +24,7 @@ class FollowerWrites:
         throttle: Of what is copied while catching up; None for none.
 
     Attributes:
-        appended: The logs that were appended to; whoever flushes them takes them out.
+        appended: The logs that were appended to; a flush takes them out.
         truncated: The logs that were cut, likewise.
     """
 

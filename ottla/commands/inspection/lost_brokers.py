@@ -1,4 +1,4 @@
-"""Brokers that hold replicas and are registered nowhere: dead ones, and those that somebody removed for good."""
+"""Brokers that hold replicas and are registered nowhere: dead ones, and those that were removed for good."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final

@@ -49,7 +49,7 @@ def command(
     secures = acl == "secure"
     if not access.user and not (access.tls is not None and "ssl.keystore.key" in access.tls):
         raise CommandError(
-            f"somebody has to own the znodes: give {CONFIG_FILE} a file with {JAAS_CONFIG}, or with a client's "
+            f"the znodes need an owner: give {CONFIG_FILE} a file with {JAAS_CONFIG}, or with a client's "
             "certificate for TLS"
         )
     wanted = ZooKeeperAccess(access.tls, access.user, access.password, protects=secures)

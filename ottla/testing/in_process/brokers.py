@@ -287,7 +287,7 @@ class InProcessBrokers:
             client.close()
 
     async def _ask_controller(self, request: Callable[[], Request], version: int) -> Any:
-        """Ask the controller, whoever that is by now, until one answers."""
+        """Ask the controller of the moment, until one answers."""
         with trio.move_on_after(ADMIN_TIMEOUT_S):
             while True:
                 site = self._controller()

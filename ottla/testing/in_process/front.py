@@ -40,7 +40,7 @@ class Front:
         """Take the port, if that was not done. Connections wait in its backlog until `serve`.
 
         Raises:
-            OSError: somebody else has it.
+            OSError: it is taken.
         """
         if self._socket is not None:
             return
@@ -58,7 +58,7 @@ class Front:
         self._socket = sock
 
     def close(self) -> None:
-        """Give the port back; may be called again."""
+        """Release the port; may be called again."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

@@ -133,12 +133,12 @@ def test_a_file_that_is_no_store_changes_nothing_and_is_logged_once(
 
 
 def test_another_subject_is_refused_unless_it_is_allowed(site: Site, tmp_path: Path) -> None:
-    other = site.make("other", name="somebody else")
+    other = site.make("other", name="another broker")
     with pytest.raises(ConfigError, match=r"ssl\.allow\.dn\.changes"):
         site.alter({f"{PREFIX}keystore.location": str(other)})
     (tmp_path / "allowing").mkdir()
     allowing = Site(tmp_path / "allowing", ssl_allow_dn_changes="true")
-    other = allowing.make("other", name="somebody else")
+    other = allowing.make("other", name="another broker")
     allowing.alter({f"{PREFIX}keystore.location": str(other)})
     assert allowing.shown() == first_certificate(other)
 

@@ -1,4 +1,4 @@
-"""Which aborted transactions a reader of committed data is told of: enough from every offset, and not many more."""
+"""Which aborted transactions a reader of committed data learns of: enough from every offset, and not many more."""
 
 from random import Random
 
