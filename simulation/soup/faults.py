@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -121,10 +122,7 @@ async def _cut(world: World, happening: Happening, *, one_way: bool) -> None:
         return
     world.note(f"{first} is cut off from {second}")
     world.cluster.network.cut(first, second, one_way=one_way)
-    try:
-        await trio.sleep(happening.lasts)
-    finally:
-        world.cluster.network.heal(first, second)
+    await _last(happening, partial(world.cluster.network.heal, first, second))
 
 
 async def isolate(world: World, happening: Happening) -> None:
@@ -134,10 +132,7 @@ async def isolate(world: World, happening: Happening) -> None:
         return
     world.note(f"{name} is isolated")
     world.cluster.network.isolate(name)
-    try:
-        await trio.sleep(happening.lasts)
-    finally:
-        world.cluster.network.rejoin(name)
+    await _last(happening, partial(world.cluster.network.rejoin, name))
 
 
 async def cut_clients(world: World, happening: Happening) -> None:
@@ -145,10 +140,7 @@ async def cut_clients(world: World, happening: Happening) -> None:
     name = world.machine(happening.broker).name
     world.note(f"clients are cut off from {name}")
     world.cluster.network.cut(CLIENTS, name)
-    try:
-        await trio.sleep(happening.lasts)
-    finally:
-        world.cluster.network.heal(CLIENTS, name)
+    await _last(happening, partial(world.cluster.network.heal, CLIENTS, name))
 
 
 async def lose_answers(world: World, happening: Happening) -> None:
@@ -189,10 +181,7 @@ async def cut_zookeeper(world: World, happening: Happening) -> None:
         return
     world.note(f"{machine.name} is cut off from ZooKeeper")
     machine.session.disconnect(silently=True)
-    try:
-        await trio.sleep(happening.lasts)
-    finally:
-        _reconnect(machine)
+    await _last(happening, partial(_reconnect, machine))
 
 
 async def lose_zookeeper(world: World, happening: Happening) -> None:
@@ -277,6 +266,14 @@ def heal(world: World) -> None:
         machine.disk.fail_at(None)
         cluster.restore(number)
         _reconnect(machine)
+
+
+async def _last(happening: Happening, take_back: Callable[[], object]) -> None:
+    """Let a fault last for its time, and take it back, in any case."""
+    try:
+        await trio.sleep(happening.lasts)
+    finally:
+        take_back()
 
 
 async def _bring_back(world: World, machine: Machine) -> None:

@@ -108,6 +108,8 @@ async def _ask(
 
 def _as_json(found: Mapping[int, "list[LogDirectory] | Exception"]) -> dict[str, Any]:
     """Return Kafka's own form of it, with the sizes of the volumes added."""
+    from ottla.commands.kafka_lines.brokers import replica_objects
+
     return {
         "version": 1,
         "brokers": [
@@ -121,15 +123,7 @@ def _as_json(found: Mapping[int, "list[LogDirectory] | Exception"]) -> dict[str,
                         "error": directory.error,
                         "totalBytes": directory.total_bytes,
                         "usableBytes": directory.usable_bytes,
-                        "partitions": [
-                            {
-                                "partition": f"{replica.topic}-{replica.partition}",
-                                "size": replica.size_bytes,
-                                "offsetLag": replica.offset_lag,
-                                "isFuture": replica.is_future,
-                            }
-                            for replica in directory.replicas
-                        ],
+                        "partitions": replica_objects(directory),
                     }
                     for directory in described
                 ],

@@ -72,6 +72,19 @@ def strangers_line(strangers: Sequence[int], live: Sequence[int]) -> str:
     )
 
 
+def replica_objects(directory: "LogDirectory") -> list[dict[str, object]]:
+    """Return the replicas of a log directory as kafka-log-dirs has them in its JSON."""
+    return [
+        {
+            "partition": f"{replica.topic}-{replica.partition}",
+            "size": replica.size_bytes,
+            "offsetLag": replica.offset_lag,
+            "isFuture": replica.is_future,
+        }
+        for replica in directory.replicas
+    ]
+
+
 def log_dirs_lines(found: Mapping[int, Sequence["LogDirectory"]]) -> Iterator[str]:
     """Yield the log directories of brokers, as JSON on one line between two others."""
     yield "Querying brokers for log directories information"
@@ -81,15 +94,7 @@ def log_dirs_lines(found: Mapping[int, Sequence["LogDirectory"]]) -> Iterator[st
             "broker": broker_id,
             "logDirs": [
                 {
-                    "partitions": [
-                        {
-                            "partition": f"{replica.topic}-{replica.partition}",
-                            "size": replica.size_bytes,
-                            "offsetLag": replica.offset_lag,
-                            "isFuture": replica.is_future,
-                        }
-                        for replica in directory.replicas
-                    ],
+                    "partitions": replica_objects(directory),
                     "error": directory.error,
                     "logDir": directory.path,
                 }
