@@ -35,9 +35,11 @@ _MAYBE_WRITTEN: Final = frozenset(
         Error.KAFKA_STORAGE_ERROR,
         Error.UNKNOWN_SERVER_ERROR,
         Error.NETWORK_EXCEPTION,
+        Error.NOT_LEADER_OR_FOLLOWER,
+        Error.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""Answers after which the batch may be in the log."""
+"""Answers after which the batch may be in the log; the last two, since a leader may append and then cease to lead."""
 _UNKNOWN_SEQUENCE: Final = frozenset(
     {Error.OUT_OF_ORDER_SEQUENCE_NUMBER, Error.UNKNOWN_PRODUCER_ID, Error.INVALID_PRODUCER_EPOCH}
 )

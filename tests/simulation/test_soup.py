@@ -35,6 +35,14 @@ def test_what_must_hold_does(seed: int) -> None:
     assert outcome.acknowledged > 30
 
 
+def test_a_batch_of_a_leader_that_died_is_not_written_again_by_one_that_was_restarted() -> None:
+    happenings = (
+        Happening(0.121, "kill-unguarded", 1, lasts=1.841),
+        Happening(1.153, "rolling-restart"),
+    )
+    assert holds(run_plan(Plan(1, 4, False, 12.0, happenings)))
+
+
 def test_one_plan_means_one_run() -> None:
     plan = Plan(
         11,

@@ -217,6 +217,22 @@ def test_a_batch_that_times_out_in_doubt_raises_the_epoch() -> None:
     assert second.base_sequence == 0
 
 
+@pytest.mark.parametrize("refusal", [Error.NOT_LEADER_OR_FOLLOWER, Error.UNKNOWN_TOPIC_OR_PARTITION])
+def test_what_a_former_leader_may_have_appended_is_not_sent_under_a_new_epoch(refusal: Error) -> None:
+    machine = Machine()
+    machine.post(b"a")
+    (batch,) = machine.drain()
+    machine.accumulator.answered(batch, Answer(refusal), machine.now)
+    machine.now += 2
+    assert machine.drain() == [batch]
+    # The new leader has the batch and was started again since: it knows the producer's last number alone.
+    machine.accumulator.answered(batch, Answer(Error.OUT_OF_ORDER_SEQUENCE_NUMBER), machine.now)
+    machine.now += 2
+    assert machine.drain() == []
+    assert isinstance(batch.error, DeliveryError)
+    assert batch.error.maybe_written
+
+
 def test_after_the_last_epoch_a_new_id_is_asked_for() -> None:
     machine = Machine()
     machine.accumulator.set_identity(ProducerIdentity(9, EPOCH_MAX))
