@@ -40,7 +40,7 @@ class FlowSettings:
         keeps_groups: Whether groups' offsets are set at the target.
         checkpoints: Whether syncs, checkpoints and heartbeats are written.
         offset_lag_max: How far a sync may be behind, in records.
-        replication_factor: Of the topics that are created at the target; -1 for its default.
+        replication_factor: Of the topics that are created; -1 for the default of the cluster they are created in.
     """
 
     copying: CopySettings
@@ -143,7 +143,7 @@ class MirrorFlow:
 
     async def _make_internal_topics(self) -> None:
         factor = self._settings.replication_factor
-        here = [NewTopic(offset_syncs_topic(self._selection.target), 1, -1, configs=_COMPACTED)]
+        here = [NewTopic(offset_syncs_topic(self._selection.target), 1, factor, configs=_COMPACTED)]
         there = [NewTopic(checkpoints_topic(self._selection.source), 1, factor, configs=_COMPACTED)]
         there.append(NewTopic(HEARTBEATS, 1, factor, configs=_COMPACTED))
         await self._source_admin.create_topics(here)
