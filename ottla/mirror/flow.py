@@ -15,7 +15,7 @@ from ottla.mirror.formats import HEARTBEATS, Heartbeat, checkpoints_topic, offse
 from ottla.mirror.forwarding import Forwarder, Handler
 from ottla.mirror.groups import GroupKeeper
 from ottla.mirror.offset_map import OffsetMap
-from ottla.mirror.selection import Selection, TopicChange
+from ottla.mirror.selection import Selection, TopicChange, internal_factor
 from ottla.mirror.syncs import OffsetSyncs
 from ottla.mirror.throttle import Throttle
 from ottla.mirror.topics import TopicKeeper
@@ -40,7 +40,8 @@ class FlowSettings:
         keeps_groups: Whether groups' offsets are set at the target.
         checkpoints: Whether syncs, checkpoints and heartbeats are written.
         offset_lag_max: How far a sync may be behind, in records.
-        replication_factor: Of the topics that are created; -1 for the default of the cluster they are created in.
+        replication_factor: Of the target's copies of topics; -1 for the target's default.
+        internal_replication_factor: Of syncs, checkpoints and heartbeats; None for what each cluster has room for.
     """
 
     copying: CopySettings
@@ -53,6 +54,7 @@ class FlowSettings:
     checkpoints: bool
     offset_lag_max: int
     replication_factor: int
+    internal_replication_factor: int | None = None
 
 
 class MirrorFlow:
@@ -142,12 +144,14 @@ class MirrorFlow:
             await self._write_positions()
 
     async def _make_internal_topics(self) -> None:
-        factor = self._settings.replication_factor
-        here = [NewTopic(offset_syncs_topic(self._selection.target), 1, factor, configs=_COMPACTED)]
-        there = [NewTopic(checkpoints_topic(self._selection.source), 1, factor, configs=_COMPACTED)]
-        there.append(NewTopic(HEARTBEATS, 1, factor, configs=_COMPACTED))
-        await self._source_admin.create_topics(here)
-        await self._target_admin.create_topics(there)
+        selection = self._selection
+        for admin, names in (
+            (self._source_admin, [offset_syncs_topic(selection.target)]),
+            (self._target_admin, [checkpoints_topic(selection.source), HEARTBEATS]),
+        ):
+            live = len((await admin.refresh()).brokers)
+            factor = internal_factor(self._settings.internal_replication_factor, live)
+            await admin.create_topics([NewTopic(name, 1, factor, configs=_COMPACTED) for name in names])
 
     async def _keep_topics(self) -> dict[str, int]:
         """Bring the target's topics in step; return the source's."""

@@ -21,6 +21,7 @@ _SETTINGS_LEFT_OUT: Final = frozenset(
 )
 """Settings that are the target's own affair, as MirrorMaker 2 has them; timestamps are kept as records have them."""
 
+_INTERNAL_FACTOR: Final = 3  # MirrorMaker 2's
 IDENTITY: Final = "identity"
 PREFIX: Final = "prefix"
 
@@ -154,6 +155,18 @@ def checkpoint_due(before: tuple[int, int] | None, upstream: int, downstream: in
         downstream: Its translation.
     """
     return before is None or downstream > before[1] or upstream < before[0]
+
+
+def internal_factor(asked: int | None, live_brokers: int) -> int:
+    """Return the replication factor of a topic that the mirror keeps for itself.
+
+    MirrorMaker 2 asks for three replicas whatever the cluster, and fails where it has fewer brokers.
+
+    Args:
+        asked: What the user asks for; the cluster refuses it where it has too few brokers.
+        live_brokers: How many the cluster of the topic has.
+    """
+    return min(_INTERNAL_FACTOR, max(live_brokers, 1)) if asked is None else asked
 
 
 def compile_names(texts: Iterable[str]) -> re.Pattern[str]:

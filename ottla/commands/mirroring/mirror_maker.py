@@ -100,7 +100,16 @@ _INTERRUPTED = 130
 @click.option(
     "--sync-topics/--no-sync-topics", default=True, help="Create topics and keep their settings in step."
 )
-@click.option("--replication-factor", type=click.IntRange(1, 32767), help="Of topics that are created.")
+@click.option(
+    "--replication-factor",
+    type=click.IntRange(1, 32767),
+    help="Of the copies of topics; the target's default where it is not given.",
+)
+@click.option(
+    "--internal-replication-factor",
+    type=click.IntRange(1, 32767),
+    help="Of syncs, checkpoints and heartbeats; 3 by default, or fewer where a cluster has fewer live brokers.",
+)
 @click.option(
     "--refresh-interval-s",
     type=click.FloatRange(min=0.1),
@@ -221,6 +230,7 @@ def _settings(
         checkpoints=options["checkpoints"],
         offset_lag_max=options["offset_lag_max"],
         replication_factor=options["replication_factor"] or -1,
+        internal_replication_factor=options["internal_replication_factor"],
     )
 
 

@@ -22,6 +22,7 @@ from ottla.mirror.selection import (
     TopicShape,
     checkpoint_due,
     compile_names,
+    internal_factor,
     plan_topics,
 )
 from wire.types import TopicPartition
@@ -182,3 +183,11 @@ def test_no_translated_offset_is_behind_the_next_record(steps: list[tuple[int, i
 )
 def test_checkpoints_are_due(before, upstream, downstream, due) -> None:
     assert checkpoint_due(before, upstream, downstream) is due
+
+
+@pytest.mark.parametrize(
+    ("asked", "live", "factor"),
+    [(None, 1, 1), (None, 2, 2), (None, 5, 3), (None, 0, 1), (2, 1, 2), (5, 9, 5)],
+)
+def test_internal_topics_have_the_replicas_that_their_cluster_has_room_for(asked, live, factor) -> None:
+    assert internal_factor(asked, live) == factor
