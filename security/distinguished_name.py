@@ -53,7 +53,10 @@ def subject_of(certificate: bytes) -> str:
         DerError: it is no certificate, or its subject is malformed or too long.
     """
     outer, _ = read_element(memoryview(certificate))
-    to_be_signed = children(children(outer, SEQUENCE)[0], SEQUENCE)
+    parts = children(outer, SEQUENCE)
+    if not parts:
+        raise DerError("an empty certificate")
+    to_be_signed = children(parts[0], SEQUENCE)
     # [version], serial number, signature algorithm, issuer, validity, subject
     index = 5 if to_be_signed and to_be_signed[0].tag == _EXPLICIT_VERSION else 4
     if len(to_be_signed) <= index:

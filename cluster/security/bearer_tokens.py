@@ -7,7 +7,6 @@ nothing of it is put into a message.
 import base64
 import binascii
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -175,8 +174,9 @@ def _time_ms(claims: Mapping[str, Any], name: str, *, required: bool) -> int | N
     value = claims.get(name)
     if value is None and not required:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise BearerTokenError(f"the claim {name} is no time")
+    # Compared first: an integer of 400 digits is no float, and NaN is in no range.
     if not 0 <= value <= 1 << 40:
         raise BearerTokenError(f"the claim {name} is out of range")
     return int(value * 1000)
@@ -195,6 +195,9 @@ def _name(claims: Mapping[str, Any], claim: str) -> str:
     value = claims.get(claim)
     if not isinstance(value, str) or not value.strip():
         raise BearerTokenError(f"the claim {claim} names nobody")
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        # JSON can escape half a character, which no answer and no znode could carry.
+        raise BearerTokenError(f"the claim {claim} is not Unicode")
     return value.strip()
 
 

@@ -1,4 +1,7 @@
-"""Mutated bytes against all that a stranger reaches: frames, SASL exchanges, bearer tokens, TLS.
+"""Mutated bytes against all that a stranger reaches, and what a client sends once it is logged in.
+
+Frames, SASL exchanges, bearer tokens, certificates, ClientHellos, what follows a handshake of TLS, and the bodies of
+all requests in all versions.
 
     python -m tests.fuzz.authentication --inputs 1000000 --seed 1
 
@@ -11,8 +14,7 @@ import argparse
 import hashlib
 import ssl
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from random import Random
 
@@ -25,8 +27,12 @@ from cluster.security.sasl_mechanisms import PlainServer, ScramDirectory, ScramS
 from cluster.statemachines.sasl import SaslState
 from security.scram import ScramClient, ScramMechanism, make_credential
 from security.tls_session import TlsSession
+from tests.fuzz.credentials import credential_targets
+from tests.fuzz.target import Finding, Target
+from tests.hostile_requests import cases
+from wire.apis import API_TABLE
 from wire.errors import RemoteProtocolError
-from wire.frames import decode_request_header, encode_request
+from wire.frames import decode_request, decode_request_header, encode_request
 from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from wire.messages.metadata import MetadataRequest
 from wire.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -47,26 +53,9 @@ INTERESTING = (
     b",",
     b"\n",
     b"\xc3\x28",
+    b"\\ud800",
+    b"9" * 400,
 )
-
-
-class Finding(Exception):
-    """An input did what none may."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """What inputs are thrown at.
-
-    Attributes:
-        name: For the report.
-        seeds: Honest inputs, each a list of messages, which are mutated.
-        run: Takes the messages; raises Finding.
-    """
-
-    name: str
-    seeds: Sequence[Sequence[bytes]]
-    run: Callable[[Sequence[bytes]], None]
 
 
 def _payload(message: object, version: int) -> bytes:
@@ -157,6 +146,12 @@ def _tls_server() -> ssl.SSLContext:
     return context
 
 
+def _tls_client() -> TlsSession:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return TlsSession(context, server_side=False)
+
+
 class TlsServer:
     """A listener's TLS, which gets bytes for ClientHellos and for what follows."""
 
@@ -166,11 +161,34 @@ class TlsServer:
 
     def hello(self) -> bytes:
         """Return what an honest client sends first."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        client = TlsSession(context, server_side=False)
+        client = _tls_client()
         client.handshake()
         return client.outgoing()
+
+    def receive_behind(self, chunks: Sequence[bytes]) -> None:
+        """Take bytes behind a handshake: encrypted ones arrive as they are, others end the connection."""
+        server, client = TlsSession(self._context, server_side=True), _tls_client()
+        for _ in range(2):
+            client.handshake()
+            server.feed(client.outgoing())
+            server.handshake()
+            client.feed(server.outgoing())
+        sent, received = b"".join(chunks), b""
+        client.write(sent)
+        server.feed(client.outgoing())
+        while count := server.read_into(self._space):
+            received += self._space[:count]
+        if received != sent:
+            raise Finding(f"{len(sent)} bytes were sent, and {len(received)} came or others")
+        try:
+            for chunk in chunks:
+                server.feed(chunk)
+                if server.read_into(self._space):
+                    raise Finding("bytes that nobody encrypted were taken for a request")
+                if server.outgoing_size > 1 << 20:
+                    raise Finding("a peer is answered with a megabyte")
+        except ssl.SSLError:
+            return
 
     def receive(self, chunks: Sequence[bytes]) -> None:
         """Take bytes of a client until the handshake fails."""
@@ -184,6 +202,24 @@ class TlsServer:
                     raise Finding("a stranger is answered with a megabyte")
             except ssl.SSLError:
                 return
+
+
+def bodies() -> list[list[bytes]]:
+    """Return a request of each version of each API, with one of everything in it."""
+    return [
+        [next(cases(api, version)).build()]
+        for api in API_TABLE.values()
+        for version in range(api.min_version, api.max_version + 1)
+    ]
+
+
+def decode_bodies(payloads: Sequence[bytes]) -> None:
+    """Decode requests as a broker does behind the authentication."""
+    for payload in payloads:
+        try:
+            decode_request(memoryview(payload))
+        except RemoteProtocolError:
+            return
 
 
 def targets() -> list[Target]:
@@ -210,9 +246,12 @@ def targets() -> list[Target]:
     tls = TlsServer()
     hello = tls.hello()
     return [
-        Target("SASL", sasl, exchange_frames),
-        Target("frames", [[each] for each in framed], cut_frames),
-        Target("TLS", [[hello], [hello, hello], [framed[0]], [hello[:100], hello[100:]]], tls.receive),
+        Target("SASL", 0.4, sasl, exchange_frames),
+        Target("frames", 0.2, [[each] for each in framed], cut_frames),
+        *credential_targets(),
+        Target("bodies", 0.1, bodies(), decode_bodies),
+        Target("TLS", 0.03, [[hello], [hello, hello], [framed[0]], [hello[:100], hello[100:]]], tls.receive),
+        Target("behind TLS", 0.02, [[each] for each in framed], tls.receive_behind),
     ]
 
 
@@ -271,15 +310,14 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    shares = {"SASL": 0.6, "frames": 0.3, "TLS": 0.1}
     for target in targets():
-        count = int(options.inputs * shares[target.name])
+        count = int(options.inputs * target.share)
         try:
             fuzz(target, count, options.seed)
         except Finding as finding:
             print(finding, file=sys.stderr)
             return 1
-        print(f"{target.name}: {count:,} inputs")
+        print(f"{target.name}: {count:,} inputs", flush=True)
     return 0
 
 

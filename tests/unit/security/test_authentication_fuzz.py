@@ -2,16 +2,17 @@
 
 import pytest
 
-from tests.fuzz.authentication import FINAL, FIRST, PASSWORD, Finding, Target, exchange_frames, fuzz, targets
+from tests.fuzz.authentication import FINAL, FIRST, PASSWORD, exchange_frames, fuzz, targets
+from tests.fuzz.target import Finding, Target
 from wire.frames import encode_request
 from wire.messages.sasl_handshake import SaslHandshakeRequest
 
-INPUTS = {"SASL": 3_000, "frames": 3_000, "TLS": 300}
+INPUTS = 10_000
 
 
 @pytest.mark.parametrize("target", targets(), ids=lambda target: target.name)
 def test_no_input_does_what_none_may(target: Target) -> None:
-    fuzz(target, INPUTS[target.name], seed=7)
+    fuzz(target, int(INPUTS * target.share), seed=7)
 
 
 def test_the_honest_inputs_are_honest() -> None:
@@ -29,7 +30,7 @@ def test_the_fuzzer_finds_what_it_looks_for() -> None:
         raise KeyError("x")
 
     with pytest.raises(Finding, match=r"seed 3, input 0: KeyError\('x'\)"):
-        fuzz(Target("crash", [[b"a"]], crash), 1, seed=3)
+        fuzz(Target("crash", 1.0, [[b"a"]], crash), 1, seed=3)
 
 
 def test_an_authentication_without_a_proof_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,7 @@ def test_a_signed_token(key, algorithm: str) -> None:
         {"iat": None},
         {"exp": str(NOW + 100)},
         {"exp": 1e308},
+        {"exp": 10**400},
         {"exp": -1},
         {"exp": True},
         {"sub": ""},
@@ -173,3 +174,13 @@ def test_an_unsecured_token() -> None:
 def test_arbitrary_text_is_no_token(text: str) -> None:
     with pytest.raises(BearerTokenError):
         validate_unsecured(text, UnsecuredRules(), NOW_MS)
+
+
+def test_half_a_character_names_nobody() -> None:
+    """It would be a principal whom no answer and no znode could name."""
+    header, claims = (
+        base64.urlsafe_b64encode(json.dumps(part).encode()).decode()
+        for part in ({"alg": "none"}, {"sub": "a\ud800", "exp": NOW + 100})
+    )
+    with pytest.raises(BearerTokenError, match="is not Unicode"):
+        validate_unsecured(f"{header}.{claims}.", UnsecuredRules(), NOW_MS)

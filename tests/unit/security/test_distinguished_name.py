@@ -67,6 +67,11 @@ def test_a_name_that_is_too_long() -> None:
         text(*([(OU, "x" * 64)] for _ in range(1000)))
 
 
+def test_an_empty_certificate_has_no_subject() -> None:
+    with pytest.raises(DerError, match="an empty certificate"):
+        subject_of(b"\x30\x00")
+
+
 @given(st.binary(max_size=200))
 def test_rubbish_is_no_certificate(data: bytes) -> None:
     with pytest.raises(DerError):
