@@ -14,7 +14,6 @@ from aiokafka.errors import KafkaError as AioKafkaError
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
-from kazoo.client import KazooClient
 
 from security.password_encoder import PasswordEncoder
 from tests.compat.apache_kafka import KafkaBroker
@@ -22,6 +21,7 @@ from tests.compat.certificates import PASSWORD, Authority
 from tests.compat.secured_cluster import SecuredCluster, write_properties
 from tests.compat.test_sasl import SCRAM_MODULE, produce_and_consume
 from tests.patience import until
+from tests.zookeeper_client import zookeeper_client
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
@@ -297,11 +297,8 @@ def test_a_key_store_is_changed_by_javas_tool_while_the_broker_runs(
     assert done.returncode == 0, done.stdout + done.stderr
     until(lambda: ssl.get_server_certificate(here) != now)
     assert client.list_topics(timeout=20).brokers
-    zookeeper = KazooClient(mixed.cluster.zookeeper)
-    zookeeper.start()
-    stored = json.loads(zookeeper.get(f"/config/brokers/{kind}")[0])["config"]
-    zookeeper.stop()
-    zookeeper.close()
+    with zookeeper_client(mixed.cluster.zookeeper) as zookeeper:
+        stored = json.loads(zookeeper.get(f"/config/brokers/{kind}")[0])["config"]
     assert PasswordEncoder(ENCODER_SECRET).decode(stored[f"{prefix}.password"]) == PASSWORD
 
 

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from tests.compat.certificates import PASSWORD, Authority
 from tests.compat.secured_cluster import BrokerProcess, write_properties
 from tests.contract.conftest import RealZooKeeper, free_port
 from tests.patience import until
+from tests.zookeeper_client import zookeeper_client
 
 LOGIN = 'org.apache.zookeeper.server.auth.DigestLoginModule required username="kafka" password="its secret";'
 OTTLA, KAFKA = 0, 1
@@ -84,18 +86,14 @@ class Cluster:
             self.settings,
         )
 
-    def client(self) -> KazooClient:
+    def client(self) -> AbstractContextManager[KazooClient]:
         """A client that nobody has logged in, on the plain port."""
-        client = blocking_client(self.server.hosts, 6.0, OPEN)
-        client.start()
-        return client
+        return zookeeper_client(blocking_client(self.server.hosts, 6.0, OPEN))
 
-    def owner(self) -> KazooClient:
+    def owner(self) -> AbstractContextManager[KazooClient]:
         """A client as the brokers are."""
         settings = self.settings | {"ottla.zookeeper.jaas.config": LOGIN}
-        client = blocking_client(self.zookeeper, 6.0, zookeeper_access(settings.get))
-        client.start()
-        return client
+        return zookeeper_client(blocking_client(self.zookeeper, 6.0, zookeeper_access(settings.get)))
 
     def stop(self) -> None:
         self.ottla.stop()
@@ -109,10 +107,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, kafka_java: list[str]) -> 
     try:
         until(made.ottla.serves)
         made.kafka.start()
-        owner = made.owner()
-        until(lambda: owner.exists(f"/brokers/ids/{KAFKA}") is not None)
-        owner.stop()
-        owner.close()
+        with made.owner() as owner:
+            until(lambda: owner.exists(f"/brokers/ids/{KAFKA}") is not None)
         yield made
     finally:
         made.stop()
@@ -133,9 +129,8 @@ def test_both_kinds_protect_znodes_alike_and_serve_each_other(cluster: Cluster) 
         )
         assert producer.flush(60) == 0
         assert answers == [None]
-    client = cluster.owner()
     readable = [("sasl", "kafka", 31), ("world", "anyone", 1)]
-    try:
+    with cluster.owner() as client:
         for path in (
             *(
                 "/brokers/ids/0",
@@ -150,20 +145,13 @@ def test_both_kinds_protect_znodes_alike_and_serve_each_other(cluster: Cluster) 
         for path in ("/config/users", "/config/brokers"):
             assert acls(client, path) == [("sasl", "kafka", 31)], path
         assert acls(client, "/consumers") == [("world", "anyone", 31)]
-    finally:
-        client.stop()
-        client.close()
 
 
 def test_a_killed_brokers_session_is_closed_at_once(cluster: Cluster) -> None:
-    client = cluster.client()
-    try:
+    with cluster.client() as client:
         children = Path(f"/proc/{cluster.ottla.process.pid}/task/{cluster.ottla.process.pid}/children")
         (broker,) = map(int, children.read_text().split())
         os.kill(broker, signal.SIGKILL)
         cluster.ottla.process.wait(20)
         assert client.exists("/brokers/ids/0") is None
         assert "is closed" in cluster.ottla.log
-    finally:
-        client.stop()
-        client.close()

@@ -9,18 +9,19 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from kazoo.client import KazooClient
 
 from ottla.management_client import BrokerGoneError, ManagementClient
 from ottla.testing.ports import free_port_block
 from ottla.zookeeper_server import ZooKeeperServer
 from tests.conftest import Topics
 from tests.patience import until
+from tests.zookeeper_client import zookeeper_client
 
 OTTLA = str(Path(sys.executable).parent / "ottla")
 BROKER = 3
@@ -118,22 +119,12 @@ def a_file_in_the_way(machine: Machine, held: list) -> None:
 
 def node(path: str, value: dict[str, object]) -> Callable[[Machine, list], None]:
     def create(machine: Machine, held: list) -> None:
-        client = KazooClient(machine.zookeeper.partition("/")[0])
-        client.start()
-        held.append(Closing(client))
+        held.append(stack := ExitStack())
+        client = stack.enter_context(zookeeper_client(machine.zookeeper.partition("/")[0]))
         chroot = machine.zookeeper.partition("/")[2]
         client.create(f"/{chroot}{path}", json.dumps(value).encode(), ephemeral=True, makepath=True)
 
     return create
-
-
-class Closing:
-    def __init__(self, client: KazooClient) -> None:
-        self._client = client
-
-    def close(self) -> None:
-        self._client.stop()
-        self._client.close()
 
 
 REGISTRATION = {

@@ -33,11 +33,10 @@ class DiskCluster(Cluster):
     """
 
     def __init__(self, data: Path) -> None:
-        self.data = data
         port = free_port_block(len(BROKERS) + 1)
         self.zookeeper_server = ZooKeeperServer.launch(data / "zookeeper", port)
         self._ports = {broker: port + 1 + broker for broker in BROKERS}
-        self.bootstrap_servers = ",".join(f"127.0.0.1:{each}" for each in self._ports.values())
+        super().__init__(data)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._mounted: list[Path] = []
         for broker in BROKERS:
@@ -79,8 +78,11 @@ class DiskCluster(Cluster):
 
     def describe_file(self) -> Mapping[str, Any]:
         """Return what `Cluster` reads from a file."""
-        brokers = [{"id": broker, "directory": str(self.folder(broker))} for broker in BROKERS]
-        return {"zookeeper": self.zookeeper_server.address, "brokers": brokers}
+        return {
+            "zookeeper": self.zookeeper_server.address,
+            "bootstrap_servers": ",".join(f"127.0.0.1:{each}" for each in self._ports.values()),
+            "brokers": [{"id": broker, "directory": str(self.folder(broker))} for broker in BROKERS],
+        }
 
     def start(self, *broker_ids: int) -> None:
         """Start brokers, and wait until all of them are registered."""

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
-from kazoo.client import KazooClient
 
 from cluster.zookeeper.session_closer import close_session
 from cluster.zookeeper.session_record import read_session_record
@@ -20,6 +19,7 @@ from ottla.testing.replica_files import replica_records
 from tests.integration.faults.ensemble import SERVERS, Ensemble
 from tests.integration.faults.load import Load, mark_of, read_all
 from tests.integration.faults.network import Network
+from tests.zookeeper_client import zookeeper_client
 from timing.clock import SystemClock
 from wire.types import TopicPartition as Place
 
@@ -48,13 +48,11 @@ class HarmedCluster(Cluster):
     """
 
     def __init__(self, data: Path) -> None:
-        self.data = data
         self.network = Network()
         self.ensemble = Ensemble(self.network, data)
         addresses = {broker: self.network.add_host(host(broker)) for broker in BROKERS}
-        self.bootstrap_servers = ",".join(f"{address}:{PORT}" for address in addresses.values())
+        super().__init__(data)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self._paused: set[int] = set()
         self._leaders: dict[tuple[str, int, int], int] = {}
         for broker, address in addresses.items():
             folder = self._folder(broker)
@@ -76,8 +74,11 @@ class HarmedCluster(Cluster):
 
     def describe_file(self) -> Mapping[str, Any]:
         """Return what `Cluster` reads from a file."""
-        brokers = [{"id": broker, "directory": str(self._folder(broker))} for broker in BROKERS]
-        return {"zookeeper": self.ensemble.connect, "brokers": brokers}
+        return {
+            "zookeeper": self.ensemble.connect,
+            "bootstrap_servers": ",".join(self.address(broker) for broker in BROKERS),
+            "brokers": [{"id": broker, "directory": str(self._folder(broker))} for broker in BROKERS],
+        }
 
     def address(self, broker: int) -> str:
         """Return where a client finds one broker."""
@@ -231,9 +232,7 @@ class HarmedCluster(Cluster):
         return all(len(found) == 1 for found in ends.values())
 
     def _check_znodes(self, topic: str, partitions: int) -> None:
-        zookeeper = KazooClient(self.ensemble.connect)
-        zookeeper.start(timeout=60)
-        try:
+        with zookeeper_client(self.ensemble.connect) as zookeeper:
             assigned = json.loads(zookeeper.get(f"/brokers/topics/{topic}")[0])["partitions"]
             for partition in range(partitions):
                 data, _ = zookeeper.get(f"/brokers/topics/{topic}/partitions/{partition}/state")
@@ -241,9 +240,6 @@ class HarmedCluster(Cluster):
                 assert state["leader"] in state["isr"], state
                 assert set(state["isr"]) <= set(assigned[str(partition)]), (state, assigned)
             assert not zookeeper.get_children("/isr_change_notification")
-        finally:
-            zookeeper.stop()
-            zookeeper.close()
 
     def _is_dead(self, broker: int) -> bool:
         process = self._processes.get(broker)

@@ -5,12 +5,12 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from kazoo.client import KazooClient
 
 from ottla.testing import Cluster
 from tests.conftest import Topics
 from tests.patience import until
 from tests.raw_client import RawClient
+from tests.zookeeper_client import zookeeper_client
 from wire.errors import Error
 from wire.messages.delete_groups import DeleteGroupsRequest
 from wire.messages.describe_groups import DescribeGroupsRequest
@@ -181,10 +181,5 @@ def test_version_0_keeps_positions_in_zookeeper_and_nowhere_else(
         1: (-1, "", Error.UNKNOWN_TOPIC_OR_PARTITION),
     }
     assert fetch(coordinator, 1, group, topic)[0] == (-1, "", 0)
-    zookeeper = KazooClient(quick_cluster.zookeeper)
-    zookeeper.start(timeout=60)
-    try:
+    with zookeeper_client(quick_cluster.zookeeper) as zookeeper:
         assert zookeeper.get(f"/consumers/{group}/offsets/{topic}/0")[0] == b"42"
-    finally:
-        zookeeper.stop()
-        zookeeper.close()

@@ -8,8 +8,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -18,6 +17,7 @@ from kazoo.client import KazooClient
 from tests.integration.faults.load import Load, report
 from tests.integration.operations.operating import Operator, check_history
 from tests.patience import until
+from tests.zookeeper_client import zookeeper_client
 
 ASKED = "/admin/reassign_partitions"
 
@@ -62,15 +62,6 @@ STEPS: dict[str, Callable[[Move], bool]] = {
 }
 
 
-@contextmanager
-def zookeeper_of(operator: Operator) -> Iterator[KazooClient]:
-    zookeeper = KazooClient(operator.cluster.zookeeper)
-    zookeeper.start(timeout=60)
-    with closing(zookeeper):
-        yield zookeeper
-        zookeeper.stop()
-
-
 def look(zookeeper: KazooClient, topic: str, target: Sequence[int], epoch: int = -1) -> Move:
     state = json.loads(zookeeper.get(f"/brokers/topics/{topic}/partitions/0/state")[0])
     return Move(target, epoch, json.loads(zookeeper.get(f"/brokers/topics/{topic}")[0]), state)
@@ -81,7 +72,7 @@ def test_a_broker_dies_at_each_step(operator: Operator, role: str, record_proper
     cluster, topic = operator.cluster, f"steps-{role}"
     source, target = 0, 2
     operator.place(topic, (source, 1))
-    with Load(cluster.bootstrap_servers, topic, 1) as load, zookeeper_of(operator) as zookeeper:
+    with Load(cluster.bootstrap_servers, topic, 1) as load, zookeeper_client(cluster.zookeeper) as zookeeper:
         for name, has_come in STEPS.items():
             load.wait_progress()
             replicas = [target, 1]
