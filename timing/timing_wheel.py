@@ -14,6 +14,7 @@ hour needs no catching up, and a bucket is never mistaken for the one a rotation
 """
 
 import math
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Final, NoReturn
 
@@ -48,6 +49,19 @@ class TimerEntry:
 
     def expire(self) -> None:
         """The time has come. Called once at most, synchronously, from the broker's loop."""
+
+
+class CallTimer(TimerEntry):
+    """A timer that makes one call when its time comes."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        super().__init__()
+        self._call = call
+
+    def expire(self) -> None:
+        self._call()
 
 
 _Bucket = dict[TimerEntry, None]

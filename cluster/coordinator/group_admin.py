@@ -69,7 +69,7 @@ class GroupAdmin:
 
         With COORDINATOR_LOAD_IN_PROGRESS there are more.
         """
-        loading = any(partition.is_loading for partition in self._hosted)
+        loading = any(partition.is_loading for partition in self._hosted.led)
         error = Error.COORDINATOR_LOAD_IN_PROGRESS if loading else Error.NONE
         if types and CLASSIC not in {name.lower() for name in types}:
             return error, []
@@ -134,7 +134,7 @@ class GroupAdmin:
         looked_at = dropped = 0
         for hosted in tuple(self._hosted.groups()):
             group = hosted.group
-            if not self._hosted.is_current(hosted.partition) or group.state is GroupState.DEAD:
+            if not self._hosted.led.is_current(hosted.partition) or group.state is GroupState.DEAD:
                 continue
             now = self._coordinator.clock.wall_ms()
             topics = subscribed_topics(group) if hosted.offsets.kept else None

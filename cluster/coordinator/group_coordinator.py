@@ -12,7 +12,7 @@ from typing import assert_never
 
 from cluster.coordinator.group_records import group_record, group_value
 from cluster.coordinator.group_settings import GroupSettings
-from cluster.coordinator.hosted_groups import CallTimer, HostedGroup, HostedGroups
+from cluster.coordinator.hosted_groups import HostedGroup, HostedGroups
 from cluster.coordinator.offsets_log import OffsetsLog, group_error
 from cluster.statemachines import group_join, group_requests
 from cluster.statemachines.group import GroupState
@@ -33,7 +33,7 @@ from cluster.statemachines.group_effects import (
 )
 from cluster.statemachines.group_join import Join
 from timing.clock import Clock
-from timing.timing_wheel import Timer, TimerEntry
+from timing.timing_wheel import CallTimer, Timer, TimerEntry
 from wire.errors import Error
 from wire.types import Generation, Offset
 

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from cluster.coordinator.coordinator_topic import CoordinatorTopic
 from cluster.coordinator.group_admin import GroupAdmin
 from cluster.coordinator.group_coordinator import GroupCoordinator
-from cluster.coordinator.group_loader import GroupLoader
+from cluster.coordinator.group_pieces import GROUPS
 from cluster.coordinator.group_settings import GroupSettings
+from cluster.coordinator.group_takeover import GroupTakeover
 from cluster.coordinator.hosted_groups import HostedGroups
 from cluster.coordinator.offset_commits import OffsetCommits
 from cluster.coordinator.offsets_log import OffsetsLog
+from cluster.coordinator.partition_loader import PartitionLoader
 from cluster.statemachines.group import GroupState
 from wire.internal_topics import CONSUMER_OFFSETS
 from wire.records.compression import Compression
@@ -57,19 +60,13 @@ class Groups:
         nursery: trio.Nursery,
         offload: Callable[[Callable[[], object]], Awaitable[object]] = trio.to_thread.run_sync,
     ) -> None:
-        self._config = config
-        self._metadata = metadata
-        self._partition_count: int | None = None
-        online = replicas.hosted.online
-
-        def leads(number: int) -> bool:
-            partition = online.get(TopicPartition(CONSUMER_OFFSETS, number))
-            return partition is not None and partition.leader_log is not None
-
+        self._topic = CoordinatorTopic(
+            CONSUMER_OFFSETS, config.offsets_topic_num_partitions, metadata, replicas
+        )
         settings = group_settings(config)
         self.coordinator = GroupCoordinator(
             settings,
-            HostedGroups(lambda: self.partition_count, leads),
+            HostedGroups(lambda: self._topic.partition_count, self._topic.leads),
             OffsetsLog(
                 replicas,
                 acks=config.offsets_commit_required_acks,
@@ -82,26 +79,29 @@ class Groups:
         )
         self.offsets = OffsetCommits(self.coordinator)
         self.admin = GroupAdmin(self.coordinator)
-        self._loader = GroupLoader(replicas, self.coordinator, nursery, settings.load_buffer_size, offload)
+        self._loader = PartitionLoader(
+            CONSUMER_OFFSETS,
+            replicas,
+            self.coordinator.hosted.led,
+            GroupTakeover(self.coordinator),
+            GROUPS,
+            clock,
+            nursery,
+            settings.load_buffer_size,
+            offload,
+        )
         replicas.roles.on_leadership_change.append(self._loader.leadership_changed)
         replicas.roles.on_stopped.append(self._loader.stopped)
         replicas.roles.on_deleted.append(self._topics_deleted)
 
     @property
     def partition_count(self) -> int:
-        """How many partitions ``__consumer_offsets`` has: as it was first seen, for the groups' places go by it."""
-        count = self._partition_count
-        if count is None:
-            partitions = self._metadata.snapshot.topics.get(CONSUMER_OFFSETS)
-            if not partitions:
-                return self._config.offsets_topic_num_partitions
-            count = self._partition_count = len(partitions)
-        return count
+        """How many partitions ``__consumer_offsets`` has."""
+        return self._topic.partition_count
 
     def found(self, partition_count: int | None) -> None:
         """Take over what ZooKeeper says of ``__consumer_offsets`` at the broker's start; None where it is not there."""
-        if partition_count is not None:
-            self._partition_count = partition_count
+        self._topic.found(partition_count)
 
     async def run(self) -> None:
         """Follow, and drop what has expired, until cancelled."""
@@ -125,7 +125,7 @@ class Groups:
 
     def describe(self) -> dict[str, Any]:
         """Describe what is coordinated here, as plain values."""
-        partitions = tuple(self.coordinator.hosted)
+        partitions = tuple(self.coordinator.hosted.led)
         return {
             "groups": dict(self.count_by_state()),
             "offsets": self.offset_count(),
@@ -140,8 +140,7 @@ class Groups:
 
     def _topics_deleted(self, partitions: Sequence[TopicPartition]) -> None:
         if any(partition.topic == CONSUMER_OFFSETS for partition in partitions):
-            # Made again, it may have another number of partitions.
-            self._partition_count = None
+            self._topic.deleted()
         self.admin.partitions_deleted(partitions)
 
 

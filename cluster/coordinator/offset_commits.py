@@ -111,7 +111,7 @@ class OffsetCommits:
         if verify is None:
             verified(Error.NONE, None)
         else:
-            verify(TopicPartition(CONSUMER_OFFSETS, self._hosted.partition_of(group_id)), verified)
+            verify(TopicPartition(CONSUMER_OFFSETS, self._hosted.led.number_of(group_id)), verified)
 
     def write_marker(
         self,
@@ -131,7 +131,7 @@ class OffsetCommits:
             on_done: Called once, when all in-sync replicas have the marker and its offsets are visible.
             commit: How the transaction ends.
         """
-        partition = self._hosted.get(number)
+        partition = self._hosted.led.get(number)
         if partition is None or partition.is_loading:
             # A load may have read past the marker's place before its groups are served.
             on_done(Error.NOT_LEADER_OR_FOLLOWER)

@@ -53,8 +53,21 @@ class Stored(Protocol):
         """Nothing from this offset on is known; the leader epoch of the record before it."""
         ...
 
+    @property
+    def knows_nothing(self) -> bool:
+        """Whether nothing has been read yet."""
+        ...
+
     def is_good_for(self, log: "Log") -> bool:
         """Whether a log still begins with what is known of it."""
+        ...
+
+    def read_to(self, next_offset: Offset, epoch: LeaderEpoch, records: int = 0) -> None:
+        """Note that the log has been read up to an offset."""
+        ...
+
+    def apply(self, data: bytes) -> Iterator[int]:
+        """Take in whole batches as they stand in the log; yields how many records each had."""
         ...
 
 

@@ -35,13 +35,13 @@ def register(registry: "Registry") -> None:
 async def handle(call: "ApiCall[HasTransactions]") -> ListTransactionsResponse:
     """List the ids that pass all filters."""
     request: ListTransactionsRequest = call.request
-    hosted = call.broker.transactions.coordinator.hosted
-    if any(partition.is_loading for partition in hosted):
+    led = call.broker.transactions.coordinator.hosted.led
+    if any(partition.is_loading for partition in led):
         return ListTransactionsResponse(error_code=Error.COORDINATOR_LOAD_IN_PROGRESS)
     unknown = [name for name in request.state_filters if name not in _KNOWN]
     listed: list[TransactionState] = []
     count = 0
-    for partition in hosted.owned():
+    for partition in led.owned():
         for transactional_id in partition.ids():
             count += 1
             if count % _SLICE == 0:

@@ -1,20 +1,14 @@
-"""The transactional ids that this broker coordinates, by the partition of ``__transaction_state`` they belong to.
-
-A partition is absent (another broker's), loading, or owned. Each gaining or losing it carries a leader epoch; what
-comes with an older one came late and is ignored. Work that waits is tied to the `HostedPartition` object, not to an
-epoch number: a partition that was lost and gained again is another object, whose load begins that work anew
-(KAFKA-15468, KAFKA-16352).
-"""
+"""The transactional ids that this broker coordinates, by the partition of ``__transaction_state`` they belong to."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from cluster.coordinator.java_hash import partition_for
+from cluster.coordinator.led_partitions import LedPartitions
 from cluster.coordinator.transactions.state_records import record_in
 from cluster.coordinator.transactions.stored_transactions import StoredTransactions
 from cluster.statemachines.transaction import Transaction, TransactionRecord, TransactionState
 from wire.errors import Error
-from wire.types import NO_LEADER_EPOCH, LeaderEpoch, Offset, ProducerId, WallMs
+from wire.types import LeaderEpoch, Offset, ProducerId, WallMs
 
 
 @dataclass(slots=True, eq=False)
@@ -66,77 +60,28 @@ class HostedPartition:
 
 
 class HostedTransactions:
-    """Which partitions are ours, and the ids in them.
+    """The transactional ids in the partitions that are ours.
+
+    A partition that is led on in a new epoch keeps its coordinator epoch, as in Kafka.
 
     Args:
-        partition_count: Gives how many partitions ``__transaction_state`` has.
-        leads: Tells whether this broker leads a partition at this moment.
+        partition_count: Returns how many partitions ``__transaction_state`` has.
+        leads: Whether this broker leads a partition of it at this moment.
+
+    Attributes:
+        led: The partitions.
     """
 
     def __init__(self, partition_count: Callable[[], int], leads: Callable[[int], bool]) -> None:
-        self._partition_count = partition_count
-        self._leads = leads
-        self._partitions: dict[int, HostedPartition] = {}
-        self._latest: dict[int, LeaderEpoch] = {}
+        self.led = LedPartitions(HostedPartition, partition_count, leads)
 
     def partition_of(self, transactional_id: str) -> HostedPartition | Error:
-        """Return the partition that an id belongs to, if its state is known here, else what a client is told."""
-        if not transactional_id:
-            return Error.INVALID_REQUEST
-        number = partition_for(transactional_id, self._partition_count())
-        partition = self._partitions.get(number)
-        if partition is None or not self._leads(number):
-            return Error.NOT_COORDINATOR
-        return Error.COORDINATOR_LOAD_IN_PROGRESS if partition.is_loading else partition
-
-    def begin_loading(self, number: int, epoch: LeaderEpoch) -> HostedPartition | None:
-        """Note that we lead a partition.
-
-        Returns:
-            The partition, which is to be loaded; None where the news is old, or we led it before: nobody else has
-            written to it then, and its coordinator epoch stays, as in Kafka.
-        """
-        if epoch <= self._latest.get(number, NO_LEADER_EPOCH):
-            return None
-        self._latest[number] = epoch
-        if number in self._partitions:
-            return None
-        loading = self._partitions[number] = HostedPartition(number, epoch)
-        return loading
-
-    def unload(self, number: int, epoch: LeaderEpoch | None) -> HostedPartition | None:
-        """Note that we do not lead a partition any more; with None in any case, as it was deleted.
-
-        Returns:
-            What was hosted of it, None where nothing was or the news is old.
-        """
-        if epoch is None:
-            # A topic made again under the name begins with the first epoch.
-            self._latest.pop(number, None)
-        elif epoch < self._latest.get(number, NO_LEADER_EPOCH):
-            return None
-        else:
-            self._latest[number] = epoch
-        return self._partitions.pop(number, None)
-
-    def is_current(self, partition: HostedPartition) -> bool:
-        """Whether a partition is still hosted under the leadership that it was begun for."""
-        return self._partitions.get(partition.number) is partition
-
-    def get(self, number: int) -> HostedPartition | None:
-        """Return a partition that is loading or owned."""
-        return self._partitions.get(number)
-
-    def __iter__(self) -> Iterator[HostedPartition]:
-        return iter(tuple(self._partitions.values()))
-
-    def owned(self) -> list[HostedPartition]:
-        """Return the partitions whose ids are known."""
-        return [each for each in self._partitions.values() if not each.is_loading]
+        """Return the partition that an id belongs to if its state is known here, else the client's error."""
+        return self.led.owner_of(transactional_id) if transactional_id else Error.INVALID_REQUEST
 
     def open_transactions(self) -> Iterator[Transaction]:
         """Return the transactions that are open, or whose markers are on their way."""
-        for partition in self.owned():
+        for partition in self.led.owned():
             for transaction in tuple(partition.transactions.values()):
                 if transaction.state is TransactionState.ONGOING or transaction.state.is_prepared:
                     yield transaction

@@ -8,11 +8,10 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from cluster.coordinator.hosted_groups import CallTimer
 from cluster.coordinator.transactions.peer_channel import PeerChannel
 from cluster.coordinator.transactions.waiting_marker import Completion, WaitingMarker
 from cluster.network.broker_client import ConnectionFailedError
-from timing.timing_wheel import Timer
+from timing.timing_wheel import CallTimer, Timer
 from wire.errors import ApiError, Error, RemoteProtocolError
 from wire.messages.write_txn_markers import (
     WritableTxnMarker,

@@ -13,7 +13,6 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from cluster.coordinator.hosted_groups import CallTimer
 from cluster.coordinator.transactions.hosted_transactions import HostedPartition
 from cluster.coordinator.transactions.marker_lanes import MarkerLanes
 from cluster.coordinator.transactions.marker_writes import Marker, MarkerWrites
@@ -21,7 +20,7 @@ from cluster.coordinator.transactions.peer_channel import PeerChannel
 from cluster.coordinator.transactions.waiting_marker import Completion, WaitingMarker
 from cluster.statemachines.transaction import Transaction
 from cluster.zookeeper.client import ZooKeeperError
-from timing.timing_wheel import Timer
+from timing.timing_wheel import CallTimer, Timer
 from wire.errors import Error
 from wire.types import BrokerId, LeaderEpoch, TopicPartition
 

@@ -7,9 +7,8 @@ written in a millisecond or two. Kafka refuses it with CONCURRENT_TRANSACTIONS, 
 from collections.abc import Callable
 from typing import Final
 
-from cluster.coordinator.hosted_groups import CallTimer
 from cluster.statemachines.transaction import Transaction
-from timing.timing_wheel import Timer
+from timing.timing_wheel import CallTimer, Timer
 
 WAIT_MAX_MS: Final = 20
 """How long a request waits: no longer than a client would pause."""

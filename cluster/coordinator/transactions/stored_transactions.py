@@ -70,6 +70,11 @@ class StoredTransactions:
         self.changes += len(values)
         self._put(values)
 
+    def read_to(self, next_offset: Offset, epoch: LeaderEpoch, records: int = 0) -> None:
+        """Note that the log has been read up to an offset."""
+        self.next_offset, self.epoch = next_offset, epoch
+        self.changes += records
+
     def _put(self, values: dict[str, bytes | None]) -> None:
         for transactional_id, value in values.items():
             if value is None:
@@ -92,8 +97,7 @@ class StoredTransactions:
             check_crc(data, position, header)
             if not header.is_control:
                 self._apply(data, position, header)
-            self.next_offset, self.epoch = header.next_offset, header.partition_leader_epoch
-            self.changes += header.record_count
+            self.read_to(header.next_offset, header.partition_leader_epoch, header.record_count)
             yield header.record_count
 
     def _apply(self, data: bytes, position: int, header: BatchHeader) -> None:

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from cluster.coordinator.hosted_groups import CallTimer
 from cluster.coordinator.transactions.hosted_transactions import HostedPartition, HostedTransactions
 from cluster.coordinator.transactions.parked_requests import ParkedRequests
 from cluster.coordinator.transactions.state_log import StateLog, coordinator_error
@@ -20,7 +19,7 @@ from cluster.statemachines import transaction_requests
 from cluster.statemachines.transaction import Pending, Transaction, TransactionState
 from cluster.statemachines.transaction_requests import Answer, NeedsProducerId, Producer
 from timing.clock import Clock
-from timing.timing_wheel import Timer
+from timing.timing_wheel import CallTimer, Timer
 from wire.errors import Error
 from wire.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerId, TopicPartition, WallMs
 
@@ -239,7 +238,7 @@ class TransactionCoordinator:
         transaction.begin(pending)
 
         def written(error: Error) -> None:
-            if not self.hosted.is_current(partition):
+            if not self.hosted.led.is_current(partition):
                 # Whatever the log says of it now, the next coordinator goes by it.
                 on_done(Error.NOT_COORDINATOR)
                 return
@@ -263,7 +262,11 @@ class TransactionCoordinator:
 
     def marked(self, partition: HostedPartition, transaction: Transaction) -> None:
         """Complete a transaction of which every partition has its marker; tried until it is written."""
-        if not self.hosted.is_current(partition) or not transaction.state.is_prepared or transaction.pending:
+        if (
+            not self.hosted.led.is_current(partition)
+            or not transaction.state.is_prepared
+            or transaction.pending
+        ):
             return
 
         def written(error: Error) -> None:
@@ -280,7 +283,7 @@ class TransactionCoordinator:
 
     def abort_timed_out(self, partition: HostedPartition, transactions: Sequence[Transaction]) -> int:
         """Fence and abort those transactions that have been open for too long; gives how many."""
-        if partition.is_loading or not self.hosted.is_current(partition):
+        if partition.is_loading or not self.hosted.led.is_current(partition):
             return 0
         count = 0
         now = self._clock.wall_ms()
@@ -293,7 +296,7 @@ class TransactionCoordinator:
 
     def expire(self, partition: HostedPartition, ids: Sequence[str]) -> int:
         """Forget those ids that have been out of use for long, in batches that fit; gives how many."""
-        if partition.is_loading or not self.hosted.is_current(partition):
+        if partition.is_loading or not self.hosted.led.is_current(partition):
             return 0
         now = self._clock.wall_ms()
         count = size = 0
@@ -321,7 +324,7 @@ class TransactionCoordinator:
         self, partition: HostedPartition, expired: list[tuple[Transaction, Pending]]
     ) -> None:
         def written(error: Error) -> None:
-            if not self.hosted.is_current(partition):
+            if not self.hosted.led.is_current(partition):
                 return
             for transaction, pending in expired:
                 if error is Error.NONE:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from cluster.coordinator.coordinator_topic import CoordinatorTopic
 from cluster.coordinator.java_hash import partition_for
+from cluster.coordinator.partition_loader import PartitionLoader
 from cluster.coordinator.transactions.hosted_transactions import HostedPartition, HostedTransactions
 from cluster.coordinator.transactions.marker_sender import MarkerSender
 from cluster.coordinator.transactions.marker_writes import MarkerWrites
@@ -14,8 +16,9 @@ from cluster.coordinator.transactions.peer_channel import PeerChannel
 from cluster.coordinator.transactions.state_log import StateLog
 from cluster.coordinator.transactions.state_records import updated_at
 from cluster.coordinator.transactions.transaction_coordinator import TransactionCoordinator
-from cluster.coordinator.transactions.transaction_loader import TransactionLoader
+from cluster.coordinator.transactions.transaction_pieces import TRANSACTIONS
 from cluster.coordinator.transactions.transaction_settings import TransactionSettings
+from cluster.coordinator.transactions.transaction_takeover import TransactionTakeover
 from cluster.coordinator.transactions.verifier import Verifier
 from wire.internal_topics import TRANSACTION_STATE
 from wire.types import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, TopicPartition
@@ -75,17 +78,18 @@ class Transactions:
         metrics: "BrokerMetrics",
         offload: Callable[[Callable[[], object]], Awaitable[object]] = trio.to_thread.run_sync,
     ) -> None:
-        self._config = config
         self._replicas = replicas
         self._metadata = metadata
         self._clock = clock
         self._listener = config.inter_broker_listener
         self._connect = connect
-        self._partition_count: int | None = None
+        self._topic = CoordinatorTopic(
+            TRANSACTION_STATE, config.transaction_state_log_num_partitions, metadata, replicas
+        )
         settings = transaction_settings(config)
         self.coordinator = TransactionCoordinator(
             settings,
-            HostedTransactions(lambda: self.partition_count, self._leads),
+            HostedTransactions(lambda: self._topic.partition_count, self._topic.leads),
             StateLog(replicas, clock),
             producer_ids.take,
             timer,
@@ -114,26 +118,29 @@ class Transactions:
             metrics,
         )
         replicas.verified_appends.ask = self.verifier.ask
-        self._loader = TransactionLoader(replicas, self.coordinator, clock, nursery, offload)
+        self._loader = PartitionLoader(
+            TRANSACTION_STATE,
+            replicas,
+            self.coordinator.hosted.led,
+            TransactionTakeover(replicas, self.coordinator),
+            TRANSACTIONS,
+            clock,
+            nursery,
+            settings.load_buffer_size,
+            offload,
+        )
         replicas.roles.on_leadership_change.append(self._loader.leadership_changed)
         replicas.roles.on_stopped.append(self._loader.stopped)
         replicas.roles.on_deleted.append(self._topics_deleted)
 
     @property
     def partition_count(self) -> int:
-        """How many partitions ``__transaction_state`` has: as it was first seen, for the ids' places go by it."""
-        count = self._partition_count
-        if count is None:
-            partitions = self._metadata.snapshot.topics.get(TRANSACTION_STATE)
-            if not partitions:
-                return self._config.transaction_state_log_num_partitions
-            count = self._partition_count = len(partitions)
-        return count
+        """How many partitions ``__transaction_state`` has."""
+        return self._topic.partition_count
 
     def found(self, partition_count: int | None) -> None:
         """Take over what ZooKeeper says of ``__transaction_state`` at the broker's start; None where it is absent."""
-        if partition_count is not None:
-            self._partition_count = partition_count
+        self._topic.found(partition_count)
 
     def coordinator_of(self, transactional_id: str) -> BrokerId | None:
         """Return the live broker that coordinates an id, as far as this broker was told."""
@@ -157,7 +164,7 @@ class Transactions:
     async def _abort_timed_out(self) -> None:
         while True:
             await trio.sleep(self.coordinator.settings.timeout_check_ms / 1000)
-            for partition in self.coordinator.hosted.owned():
+            for partition in self.coordinator.hosted.led.owned():
                 transactions = tuple(partition.transactions.values())
                 for start in range(0, len(transactions), _LOOKED_AT):
                     self.coordinator.abort_timed_out(partition, transactions[start : start + _LOOKED_AT])
@@ -166,7 +173,7 @@ class Transactions:
     async def _expire(self) -> None:
         while True:
             await trio.sleep(self.coordinator.settings.expiration_check_ms / 1000)
-            for partition in self.coordinator.hosted.owned():
+            for partition in self.coordinator.hosted.led.owned():
                 ids = tuple(partition.ids())
                 for start in range(0, len(ids), _LOOKED_AT):
                     old = [each for each in ids[start : start + _LOOKED_AT] if self._is_old(partition, each)]
@@ -190,7 +197,7 @@ class Transactions:
     def count_by_state(self) -> Counter[str]:
         """Count the ids that something has happened to here, by the names of their states."""
         counts: Counter[str] = Counter()
-        for partition in self.coordinator.hosted.owned():
+        for partition in self.coordinator.hosted.led.owned():
             counts.update(each.state.kafka_name for each in tuple(partition.transactions.values()))
         return counts
 
@@ -205,7 +212,7 @@ class Transactions:
 
     def describe(self) -> dict[str, Any]:
         """Describe what is coordinated here, as plain values."""
-        partitions = tuple(self.coordinator.hosted)
+        partitions = tuple(self.coordinator.hosted.led)
         return {
             "ids": sum(len(each.stored.values) for each in partitions),
             "states": dict(self.count_by_state()),
@@ -218,10 +225,6 @@ class Transactions:
 
     # What the parts need
 
-    def _leads(self, number: int) -> bool:
-        partition = self._replicas.hosted.online.get(TopicPartition(TRANSACTION_STATE, number))
-        return partition is not None and partition.leader_log is not None
-
     def _leader_epoch(self, number: int) -> LeaderEpoch:
         partition = self._replicas.hosted.online.get(TopicPartition(TRANSACTION_STATE, number))
         return NO_LEADER_EPOCH if partition is None else partition.leader_epoch
@@ -231,8 +234,7 @@ class Transactions:
 
     def _topics_deleted(self, partitions: Sequence[TopicPartition]) -> None:
         if any(partition.topic == TRANSACTION_STATE for partition in partitions):
-            # Made again, it may have another number of partitions.
-            self._partition_count = None
+            self._topic.deleted()
 
 
 def transaction_settings(config: "BrokerConfig") -> TransactionSettings:

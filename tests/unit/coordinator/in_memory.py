@@ -103,7 +103,7 @@ class Shell:
         return str(self.ids)
 
     def lead(self) -> HostedPartition:
-        partition = self.hosted.begin_loading(0, LeaderEpoch(5))
+        partition = self.hosted.led.begin_loading(0, LeaderEpoch(5))
         assert partition is not None
         partition.is_loading = False
         return partition

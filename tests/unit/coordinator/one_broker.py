@@ -2,10 +2,13 @@
 
 import trio
 
-from cluster.coordinator.group_loader import GroupLoader
+from cluster.coordinator.group_pieces import GROUPS
+from cluster.coordinator.group_takeover import GroupTakeover
 from cluster.coordinator.offsets_log import OffsetsLog
+from cluster.coordinator.partition_loader import PartitionLoader
 from storage.log import AppendOrigin
 from tests.unit.coordinator.in_memory import NOON, PARTITION, OneLogReplicas, Shell, producer
+from wire.internal_topics import CONSUMER_OFFSETS
 from wire.records.end_transaction import build_end_transaction_marker
 from wire.types import LeaderEpoch, WallMs
 
@@ -17,7 +20,17 @@ class Broker:
         self.replicas = replicas
         self.reads = 0
         self.shell = Shell(OffsetsLog(replicas), **settings)
-        self.loader = GroupLoader(replicas, self.shell.coordinator, nursery, 1024, self._offload)
+        self.loader = PartitionLoader(
+            CONSUMER_OFFSETS,
+            replicas,
+            self.shell.hosted.led,
+            GroupTakeover(self.shell.coordinator),
+            GROUPS,
+            self.shell.coordinator.clock,
+            nursery,
+            1024,
+            self._offload,
+        )
         nursery.start_soon(self.shell.timer.run)
         nursery.start_soon(self.loader.follow)
 
@@ -38,7 +51,7 @@ class Broker:
     async def led(self, epoch: int) -> None:
         self.lead(epoch)
         await trio.testing.wait_all_tasks_blocked()
-        assert not self.shell.hosted.get(0).is_loading
+        assert not self.shell.hosted.led.get(0).is_loading
 
     def append(self, batch: bytearray, origin: AppendOrigin = AppendOrigin.COORDINATOR) -> None:
         log = self.replicas.log

@@ -50,7 +50,7 @@ def test_groups_are_listed_by_state_and_type() -> None:
         assert listed(["EMPTY", "Dead"]) == ["idle"]
         assert listed([], ["Classic"]) == ["busy", "idle"]
         assert listed([], ["consumer"]) == []
-        shell.hosted.get(0).is_loading = True
+        shell.hosted.led.get(0).is_loading = True
         assert shell.admin.list() == (Error.COORDINATOR_LOAD_IN_PROGRESS, [])
 
     run_shell(body)
@@ -67,7 +67,7 @@ def test_only_a_group_without_members_is_deleted_and_its_end_is_written() -> Non
         assert [record.value for record in shell.log.forgotten] == [None, None]
         assert shell.position() is None
         assert shell.admin.delete("g") is Error.GROUP_ID_NOT_FOUND
-        assert shell.hosted.get(0).stored.groups == {}
+        assert shell.hosted.led.get(0).stored.groups == {}
 
     run_shell(body)
 

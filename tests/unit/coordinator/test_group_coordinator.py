@@ -131,7 +131,7 @@ def test_a_full_group_takes_nobody_in_and_goes_on_without_who_is_refused() -> No
 
 def test_while_a_partition_loads_members_count_as_alive_and_all_else_waits() -> None:
     async def body(shell) -> None:
-        shell.hosted.get(0).is_loading = True
+        shell.hosted.led.get(0).is_loading = True
         assert shell.coordinator.heartbeat("g", "a", None, Generation(1)) is Error.NONE
         shell.join("a", "a")
         assert errors(shell.joins["a"]) == [Error.COORDINATOR_LOAD_IN_PROGRESS]

@@ -9,9 +9,9 @@ import pytest
 import trio
 
 from cluster.coordinator import group_pieces, snapshots
-from cluster.coordinator.group_loader import FOLLOW_EVERY_S
 from cluster.coordinator.group_pieces import GROUPS, encode_pieces, read_pieces
 from cluster.coordinator.offset_bytes import CommittedOffset, place_of, value_of
+from cluster.coordinator.partition_loader import FOLLOW_EVERY_S
 from cluster.coordinator.snapshot_bytes import SnapshotError, SnapshotPlace, open_snapshot, seal
 from cluster.coordinator.stored_partition import StoredPartition
 from storage.compaction.cleaner import Cleaner, CleanerSettings
@@ -306,10 +306,10 @@ def test_groups_go_on_while_a_snapshot_is_written(
         file = Path(log.directory) / GROUPS.file_name
         assert 0 < await begun_at(broker) < log.log_end_offset + 1
         async with restarted(broker) as fresh:
-            with_it = contents(fresh.shell.hosted.get(0).stored)
+            with_it = contents(fresh.shell.hosted.led.get(0).stored)
             file.unlink()
             async with restarted(fresh) as from_the_log:
-                assert contents(from_the_log.shell.hosted.get(0).stored) == with_it
+                assert contents(from_the_log.shell.hosted.led.get(0).stored) == with_it
 
     on_a_log(body)
 

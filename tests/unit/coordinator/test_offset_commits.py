@@ -151,7 +151,7 @@ def test_a_marker_that_is_not_replicated_ends_nothing() -> None:
 
 def test_no_marker_is_written_while_its_partition_is_loading() -> None:
     async def body(shell) -> None:
-        shell.hosted.get(0).is_loading = True
+        shell.hosted.led.get(0).is_loading = True
         assert shell.end_transaction(commit=True) == [Error.NOT_LEADER_OR_FOLLOWER]
 
     run_shell(body)

@@ -88,7 +88,7 @@ class Shell:
         return ProducerId(self.next_id)
 
     def lead(self, epoch: int = 5) -> HostedPartition:
-        partition = self.hosted.begin_loading(0, LeaderEpoch(epoch))
+        partition = self.hosted.led.begin_loading(0, LeaderEpoch(epoch))
         assert partition is not None
         partition.is_loading = False
         return partition

@@ -71,7 +71,7 @@ def test_a_next_transaction_learns_that_its_coordinator_has_moved() -> None:
         shell.add(producer)
         shell.end(producer)
         answers = shell.add(producer)
-        shell.hosted.unload(0, LeaderEpoch(6))
+        shell.hosted.led.unload(0, LeaderEpoch(6))
         await trio.sleep(0.05)
         assert answers == [Error.NOT_COORDINATOR]
 
@@ -159,7 +159,7 @@ def test_what_was_written_under_a_lost_leadership_is_nobodys_answer(step: str, a
             case _:
                 shell.mark()
                 answers = [Error.NOT_COORDINATOR]
-        partition = shell.hosted.unload(0, LeaderEpoch(6))
+        partition = shell.hosted.led.unload(0, LeaderEpoch(6))
         shell.markers.unload(partition)
         if again:
             shell.lead(7)
@@ -167,7 +167,7 @@ def test_what_was_written_under_a_lost_leadership_is_nobodys_answer(step: str, a
         assert [getattr(each, "error", each) for each in answers] == [Error.NOT_COORDINATOR]
         assert not shell.markers.sent
         if again:
-            assert not shell.hosted.get(0).transactions
+            assert not shell.hosted.led.get(0).transactions
 
     run_shell(body)
 
@@ -205,7 +205,7 @@ def test_who_is_no_coordinator_says_so() -> None:
         assert (await shell.init(""))[0].error is Error.INVALID_REQUEST
         assert shell.end(ours) == [Error.INVALID_PRODUCER_ID_MAPPING]
         assert shell.state() == "TRANSACTIONAL_ID_NOT_FOUND"
-        shell.hosted.get(0).is_loading = True
+        shell.hosted.led.get(0).is_loading = True
         assert shell.add(ours) == [Error.COORDINATOR_LOAD_IN_PROGRESS]
         shell.leads = False
         assert shell.add(ours) == [Error.NOT_COORDINATOR]
@@ -290,7 +290,7 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted() -> None:
     async def body(shell: Shell) -> None:
         producer = await shell.producer()
         shell.add(producer)
-        partition = shell.hosted.get(0)
+        partition = shell.hosted.led.get(0)
         await trio.sleep(60)
         assert shell.coordinator.abort_timed_out(partition, tuple(partition.transactions.values())) == 0
         await trio.sleep(0.1)
@@ -308,7 +308,7 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted() -> None:
 def test_ids_out_of_use_are_forgotten_when_their_tombstones_are_replicated() -> None:
     async def body(shell: Shell) -> None:
         await shell.producer()
-        partition = shell.hosted.get(0)
+        partition = shell.hosted.led.get(0)
         await trio.sleep(10)
         shell.log.holds = True
         assert shell.coordinator.expire(partition, ["t", "unknown"]) == 1
@@ -333,9 +333,9 @@ def test_long_ids_expire_in_batches_that_fit() -> None:
             await shell.producer(transactional_id)
         await trio.sleep(10)
         before = len(shell.log.written)
-        assert shell.coordinator.expire(shell.hosted.get(0), ids) == 20
+        assert shell.coordinator.expire(shell.hosted.led.get(0), ids) == 20
         batches = shell.log.written[before:]
         assert [len(batch) for batch in batches] == [8, 8, 4]
-        assert not list(shell.hosted.get(0).ids())
+        assert not list(shell.hosted.led.get(0).ids())
 
     run_shell(body, id_expiration_ms=10_000)

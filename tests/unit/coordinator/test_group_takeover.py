@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from cluster.coordinator.group_loader import FOLLOW_EVERY_S
+from cluster.coordinator.partition_loader import FOLLOW_EVERY_S
 from cluster.statemachines.group import GroupState
 from storage.log import AppendOrigin
 from tests.unit.coordinator.in_memory import NOON, PARTITION, producer
@@ -199,13 +199,13 @@ def test_news_of_older_leaderships_is_ignored(on_a_log) -> None:
     async def body(broker: Broker) -> None:
         await broker.led(4)
         broker.shell.commit(1)
-        partition = broker.shell.hosted.get(0)
+        partition = broker.shell.hosted.led.get(0)
         broker.loader.leadership_changed([], [(PARTITION, LeaderEpoch(3))])
         broker.loader.leadership_changed([(PARTITION, LeaderEpoch(4))], [])
-        assert broker.shell.hosted.get(0) is partition
+        assert broker.shell.hosted.led.get(0) is partition
         # A leader that stays leader under a new epoch keeps its groups.
         broker.lead(5)
-        assert broker.shell.hosted.get(0) is partition
+        assert broker.shell.hosted.led.get(0) is partition
         assert broker.shell.position() == 1
         broker.loader.stopped([(PARTITION, None)])
         assert broker.shell.position() is Error.NOT_COORDINATOR

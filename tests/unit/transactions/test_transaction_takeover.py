@@ -10,19 +10,21 @@ import pytest
 import trio
 
 from cluster.coordinator.group_records import KeyedRecord
+from cluster.coordinator.partition_loader import PartitionLoader
 from cluster.coordinator.snapshot_bytes import SnapshotPlace, open_snapshot, seal
 from cluster.coordinator.transactions import transaction_pieces
 from cluster.coordinator.transactions.state_log import StateLog
 from cluster.coordinator.transactions.state_records import state_key, state_value
 from cluster.coordinator.transactions.stored_transactions import StoredTransactions
-from cluster.coordinator.transactions.transaction_loader import TransactionLoader
 from cluster.coordinator.transactions.transaction_pieces import TRANSACTIONS
+from cluster.coordinator.transactions.transaction_takeover import TransactionTakeover
 from cluster.replication.partition.waiters import Waiters
 from cluster.statemachines.transaction import TransactionRecord
 from storage.log import AppendOrigin
 from tests.unit.coordinator.in_memory import NOON, run
 from tests.unit.transactions.in_memory import P1, PARTITION, Shell, StateReplicas
 from wire.errors import Error
+from wire.internal_topics import TRANSACTION_STATE
 from wire.records.builder import build_batch
 from wire.types import LeaderEpoch, Offset, ProducerId, TopicId, WallMs
 
@@ -44,8 +46,16 @@ class Broker:
         self.shell = Shell()
         self.shell.coordinator._log = StateLog(replicas, self.shell.clock)
         self.reads = 0
-        self.loader = TransactionLoader(
-            replicas, self.shell.coordinator, self.shell.clock, nursery, self._offload
+        self.loader = PartitionLoader(
+            TRANSACTION_STATE,
+            replicas,
+            self.shell.hosted.led,
+            TransactionTakeover(replicas, self.shell.coordinator),
+            TRANSACTIONS,
+            self.shell.clock,
+            nursery,
+            self.shell.coordinator.settings.load_buffer_size,
+            self._offload,
         )
         nursery.start_soon(self.shell.timer.run)
         nursery.start_soon(self.loader.follow)
@@ -78,7 +88,7 @@ class Broker:
 
     @property
     def is_loading(self) -> bool:
-        return self.shell.hosted.get(0).is_loading
+        return self.shell.hosted.led.get(0).is_loading
 
 
 @pytest.fixture
@@ -227,10 +237,10 @@ def test_a_value_that_cannot_be_read_keeps_the_partition_loading(on_a_log, caplo
         await broker.lead(0)
         await trio.sleep(20)
         assert broker.is_loading
-        assert "cannot load the transactions of __transaction_state-0" in caplog.text
+        assert "cannot load __transaction_state-0" in caplog.text
         # The next record of that id would do, but half a partition is never served.
         broker.follow(1)
-        assert broker.shell.hosted.get(0) is None
+        assert broker.shell.hosted.led.get(0) is None
 
     on_a_log(body)
 
@@ -239,11 +249,11 @@ def test_a_new_epoch_of_the_same_leader_reloads_nothing(on_a_log) -> None:
     async def body(broker: Broker, nursery: trio.Nursery) -> None:
         await broker.lead(0)
         await history(broker)
-        partition = broker.shell.hosted.get(0)
+        partition = broker.shell.hosted.led.get(0)
         sent = list(broker.shell.markers.sent)
         for epoch in (1, 2, 3):
             await broker.lead(epoch)
-        assert broker.shell.hosted.get(0) is partition
+        assert broker.shell.hosted.led.get(0) is partition
         assert partition.epoch == 0
         assert broker.shell.markers.sent == sent
 
@@ -255,11 +265,11 @@ def test_a_deleted_partition_is_forgotten(on_a_log) -> None:
         await broker.lead(4)
         await history(broker)
         broker.loader.stopped([(PARTITION, None)])
-        assert broker.shell.hosted.get(0) is None
+        assert broker.shell.hosted.led.get(0) is None
         assert not broker.shell.markers.sent
         # Made again, it begins with the first epoch.
         await broker.lead(0)
-        assert broker.shell.hosted.get(0) is not None
+        assert broker.shell.hosted.led.get(0) is not None
 
     on_a_log(body)
 
