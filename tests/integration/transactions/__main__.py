@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ottla.testing import Cluster
 from tests.integration.transactions.checker import SETTINGS, Checker
-from tests.integration.transactions.harms import HARMS
+from tests.integration.transactions.harms import HARMS, crash_points
 from timing.clock import SystemClock
 
 
@@ -31,6 +31,7 @@ def main() -> int:
     directory = Path(tempfile.mkdtemp(prefix="transactions-"))
     sys.stdout.write(f"in {directory}\n")
     with (
+        crash_points(directory / "crashes"),
         Cluster.up(directory / "data", brokers=3, overrides=SETTINGS) as cluster,
         Checker(cluster, directory, options.seed) as checker,
     ):

@@ -35,7 +35,7 @@ SOURCE = "inputs"
 TARGETS = ("outputs", "twins")
 PROGRESS = 20
 PROGRESS_TIMEOUT_S = 60.0
-_AHEAD = 1_500
+_AHEAD = 400
 _STATE_PARTITIONS = 3
 SETTINGS = {
     "offsets.topic.num.partitions": str(_STATE_PARTITIONS),
@@ -65,7 +65,7 @@ class Checker:
         self._chance = random.Random(seed)
         self._servers = cluster.bootstrap_servers
         self._stack = ExitStack()
-        self._inputs = 0
+        self._inputs = [0] * PARTITIONS
         self._producer = Producer(
             {"bootstrap.servers": self._servers, "enable.idempotence": True, "message.timeout.ms": 150_000}
         )
@@ -107,11 +107,14 @@ class Checker:
 
     def finish(self) -> None:
         """Have everything copied that is there, and require that all is well."""
-        total = self._inputs
-        self._wait(lambda: all(each.copied >= total for each in self.copiers), "the rest is copied")
+        totals = self._inputs
+        self._wait(
+            lambda: all(each.copied >= total for each, total in zip(self.copiers, totals, strict=True)),
+            "the rest is copied",
+        )
         for partition, copier in enumerate(self.copiers):
             self._wait(
-                lambda p=partition: self.reader.seen(p) == (total,) * len(TARGETS),  # type: ignore[misc]
+                lambda p=partition: self.reader.seen(p) == (totals[p],) * len(TARGETS),  # type: ignore[misc]
                 f"what {copier.name} wrote is seen",
             )
         assert not self.reader.wrong, self.reader.wrong
@@ -119,7 +122,7 @@ class Checker:
         assert set(self.hung) <= {"send_offsets"}, self.hung
         self._wait(lambda: stable_ends(self._cluster) == ends(self._cluster), "nothing is open")
         for partition, copier in enumerate(self.copiers):
-            assert position(self._cluster, copier.name, partition) == total
+            assert position(self._cluster, copier.name, partition) == totals[partition]
         assert hanging(self._cluster) == []
         self._wait(lambda: states(self._cluster) <= {"CompleteCommit"}, "all is decided")
 
@@ -167,12 +170,12 @@ class Checker:
             self._cluster.wait_in_sync(name, PARTITIONS)
 
     def _fill(self) -> None:
-        """Have more to copy than the copiers get done until they are looked at again."""
-        copied = max((each.copied for each in getattr(self, "copiers", ())), default=0)
-        while self._inputs < copied + _AHEAD:
-            for partition in range(PARTITIONS):
-                self._producer.produce(SOURCE, b"%d" % self._inputs, partition=partition)
-            self._inputs += 1
+        """Have more to copy than a copier gets done until it is looked at again, and no more than that."""
+        copied = [each.copied for each in getattr(self, "copiers", ())] or [0] * PARTITIONS
+        for partition, done in enumerate(copied):
+            for number in range(self._inputs[partition], done + _AHEAD):
+                self._producer.produce(SOURCE, b"%d" % number, partition=partition)
+            self._inputs[partition] = max(self._inputs[partition], done + _AHEAD)
         assert self._producer.flush(90) == 0
 
 

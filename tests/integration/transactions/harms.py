@@ -4,7 +4,8 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +29,7 @@ CRASH_POINTS = (
 )
 """Of crashing/sitecustomize.py."""
 _CRASHING = Path(__file__).with_name("crashing")
+_CRASH_DIRECTORY = "CRASH_DIRECTORY"
 Harm = Callable[[Cluster, Sequence[WatchedCopier], random.Random], None]
 
 
@@ -80,31 +82,53 @@ def kill_copier(cluster: Cluster, copiers: Sequence[WatchedCopier], chance: rand
     chance.choice(copiers).replace()
 
 
-def crash(point: str, cluster: Cluster, copiers: Sequence[WatchedCopier], chance: random.Random) -> None:
-    """Have one broker lead everything, and kill itself at a point of a transaction; start it again."""
-    victim = any_broker(cluster, chance)
-    cluster.stop(victim)
-    environment = {"CRASH_AT": point, "PYTHONPATH": str(_CRASHING)}
-    os.environ.update(environment)
-    try:
-        cluster.start(victim)
-    finally:
-        for name in environment:
-            del os.environ[name]
-    process = Path(f"/proc/{cluster.broker(victim)['pid']}")
-    # Both at once: one that is back would lead what the other had led.
-    others = [each["id"] for each in cluster.describe_file()["brokers"] if each["id"] != victim]
-    cluster.stop(*others)
-    cluster.start(*others)
+@contextmanager
+def crash_points(directory: Path) -> Iterator[None]:
+    """Have the brokers that are started meanwhile die where `crash` wants it.
 
-    def has_died() -> bool:
-        # A copier that hangs in its client has to be replaced, or nothing takes the broker to the point.
+    Args:
+        directory: Where points are armed; it is made.
+    """
+    directory.mkdir()
+    before = {name: os.environ.get(name) for name in (_CRASH_DIRECTORY, "PYTHONPATH")}
+    os.environ |= {_CRASH_DIRECTORY: str(directory), "PYTHONPATH": str(_CRASHING)}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def crash(point: str, cluster: Cluster, copiers: Sequence[WatchedCopier], chance: random.Random) -> None:
+    """Have the first broker that comes to a point of a transaction kill itself there; start it again.
+
+    Raises:
+        AssertionError: no broker came to the point.
+    """
+    armed = Path(os.environ[_CRASH_DIRECTORY]) / point
+    brokers = {each["pid"]: each["id"] for each in cluster.describe_file()["brokers"]}
+    armed.touch()
+
+    def fired() -> list[Path]:
+        # A copier that hangs in its client has to be replaced, or nothing takes a broker to the point.
         for each in copiers:
             each.watch()
-        return not process.exists()
+        return list(armed.parent.glob(f"{point}.*"))
 
-    until(has_died)
-    cluster.start(victim)
+    try:
+        until(fired)
+    except AssertionError as failure:
+        armed.unlink()
+        failure.add_note(f"no broker came to {point}: {[each.describe() for each in copiers]}")
+        raise
+    (left,) = fired()
+    left.unlink()
+    pid = int(left.suffix[1:])
+    until(lambda: not Path(f"/proc/{pid}").exists())
+    cluster.start(brokers[pid])
 
 
 HARMS: dict[str, Harm] = {

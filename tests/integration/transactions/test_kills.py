@@ -4,15 +4,17 @@ from pathlib import Path
 
 from ottla.testing import Cluster
 from tests.integration.transactions.checker import SETTINGS, Checker
+from tests.integration.transactions.harms import CRASH_POINTS, crash_points
 
 HARMS = (
     *("kill_host", "kill_copier", "pause", "kill_controller", "restart", "kill_all"),
-    *("crash:commit_appended", "crash:first_marker_written", "crash:abort_marker_without_index"),
+    *(f"crash:{point}" for point in CRASH_POINTS),
 )
 
 
 def test_copiers_copy_each_input_once_whatever_happens(tmp_path: Path, record_property) -> None:
     with (
+        crash_points(tmp_path / "crashes"),
         Cluster.up(tmp_path / "data", brokers=3, overrides=SETTINGS) as cluster,
         Checker(cluster, tmp_path, 1) as checker,
     ):

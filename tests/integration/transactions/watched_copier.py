@@ -15,6 +15,8 @@ from timing.clock import SystemClock
 
 _COPIER = Path(__file__).with_name("copier.py")
 _OVERDUE_S = 3 * CALL_TIMEOUT_S
+_HANGING, _HANGING_S = "send_offsets", CALL_TIMEOUT_S + 1
+"""The call that librdkafka hangs in, and when it does."""
 _CLOCK = SystemClock()
 
 
@@ -70,9 +72,10 @@ class WatchedCopier:
             AssertionError: it has died.
         """
         assert self._process.poll() is None, f"{self.describe()}\n{self._complaints.read_text()[-3_000:]}"
-        if _CLOCK.monotonic() - self._said_at > _OVERDUE_S:
+        stage = str(self._said.get("stage"))
+        if _CLOCK.monotonic() - self._said_at > (_HANGING_S if stage == _HANGING else _OVERDUE_S):
             print("hangs:", self.describe(), flush=True)
-            self.hung[str(self._said.get("stage"))] += 1
+            self.hung[stage] += 1
             self.replace()
 
     def replace(self) -> None:

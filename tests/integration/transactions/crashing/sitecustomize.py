@@ -1,16 +1,26 @@
 """Has a broker kill itself at a point of a transaction: what Python runs first where this folder is on PYTHONPATH.
 
-CRASH_AT names the point. Nothing of the product knows of it: its functions are wrapped here.
+CRASH_DIRECTORY names the folder where a test arms a point, by a file of that name. The first broker that comes to the
+point renames the file, which shows that it has, and dies. Nothing of the product knows of it: its functions are
+wrapped here, in every process of the command line, of which a broker is a fork.
 """
 
 import os
 import signal
+import sys
 from collections.abc import Callable
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any
+
+_DIRECTORY = Path(os.environ.get("CRASH_DIRECTORY", "."))
 
 
-def die(*_: Any) -> NoReturn:
-    """End this process as kill -9 does."""
+def reached(point: str) -> None:
+    """End this process as kill -9 does, if the point is armed; its name and our process id are left behind."""
+    try:
+        (_DIRECTORY / point).rename(_DIRECTORY / f"{point}.{os.getpid()}")
+    except FileNotFoundError:
+        return
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("SIGKILL has been ignored")
 
@@ -21,89 +31,96 @@ def wrap(owner: type, name: str, wrapper: Callable[..., Any]) -> None:
     setattr(owner, name, lambda *arguments, **named: wrapper(original, *arguments, **named))
 
 
-def state_is(values: Any, wanted: str) -> bool:
-    """Whether a coordinator's write takes an id to a state."""
+def around_state_records() -> None:
+    """As a coordinator: with a record in our log alone, and when it is replicated and nobody has been answered."""
+    from cluster.coordinator.transactions.state_log import StateLog
     from cluster.coordinator.transactions.state_records import peek_state
+    from wire.errors import Error
 
-    return any(value is not None and peek_state(value).kafka_name == wanted for value in values.values())
-
-
-def after_append(wanted: str) -> None:
-    """Die when a record of a state is in the log, and nobody else has it."""
-    from cluster.coordinator.transactions.state_log import StateLog
-
-    def append(original: Callable[..., Any], log: Any, partition: Any, values: Any, *rest: Any) -> None:
-        original(log, partition, values, *rest)
-        if state_is(values, wanted):
-            die()
-
-    wrap(StateLog, "append", append)
-
-
-def before_answer(wanted: str) -> None:
-    """Die when a record of a state is replicated, before anybody is told."""
-    from cluster.coordinator.transactions.state_log import StateLog
+    appended = {
+        "Ongoing": "ongoing_appended",
+        "PrepareCommit": "commit_appended",
+        "PrepareAbort": "abort_appended",
+        "CompleteCommit": "complete_appended",
+    }
 
     def append(
         original: Callable[..., Any], log: Any, partition: Any, values: Any, timeout_ms: int, on_done: Any
     ) -> None:
-        original(log, partition, values, timeout_ms, die if state_is(values, wanted) else on_done)
+        states = {peek_state(value).kafka_name for value in values.values() if value is not None}
+
+        def done(error: Error) -> None:
+            if "PrepareCommit" in states and error is Error.NONE:
+                reached("commit_replicated")
+            on_done(error)
+
+        original(log, partition, values, timeout_ms, done)
+        for state in states & appended.keys():
+            reached(appended[state])
 
     wrap(StateLog, "append", append)
 
 
-def after_first_marker() -> None:
-    """Die when one partition of a transaction has its marker and others have not."""
+def around_markers() -> None:
+    """As a coordinator: one partition has its marker and others have not; all have it, and the log does not say so."""
     from cluster.coordinator.transactions.marker_sender import MarkerSender
 
     def acknowledge(original: Callable[..., Any], sender: Any, marker: Any) -> None:
         original(sender, marker)
         if marker.completion.transaction.unmarked:
-            die()
+            reached("first_marker_written")
+
+    def complete(original: Callable[..., Any], *arguments: Any) -> None:
+        reached("last_marker_written")
+        original(*arguments)
 
     wrap(MarkerSender, "_acknowledge", acknowledge)
+    wrap(MarkerSender, "_complete", complete)
 
 
-def before_complete() -> None:
-    """Die when every partition has its marker, before the log says so."""
-    from cluster.coordinator.transactions.marker_sender import MarkerSender
-
-    wrap(MarkerSender, "_complete", die)
-
-
-def after_marker_append() -> None:
-    """Die as the leader of a partition whose log has the marker, and no other replica's."""
+def as_leader() -> None:
+    """With the marker in our log, and in no other replica's; with an abort marker there, and not in our index."""
     from cluster.coordinator.transactions.marker_writes import MarkerWrites
+    from cluster.replication.partition.leader import Leader
+    from storage.transaction_index import TransactionIndex
+
+    leading = False
 
     def write(original: Callable[..., Any], *arguments: Any) -> None:
         original(*arguments)
-        die()
+        reached("marker_appended")
+
+    def append(original: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        nonlocal leading
+        leading = True
+        try:
+            return original(*arguments, **named)
+        finally:
+            leading = False
+
+    def index(original: Callable[..., Any], *arguments: Any) -> None:
+        # Followers and the recovery of a log write the index as well.
+        if leading:
+            reached("abort_marker_without_index")
+        original(*arguments)
 
     wrap(MarkerWrites, "_write", write)
+    wrap(Leader, "append", append)
+    wrap(TransactionIndex, "append", index)
 
 
-def before_transaction_index() -> None:
-    """Die between a log and its index of aborted transactions."""
-    from storage.transaction_index import TransactionIndex
-
-    wrap(TransactionIndex, "append", die)
-
-
-def before_offsets_are_visible() -> None:
-    """Die as a group's coordinator whose log has the marker on all replicas, before the offsets take effect."""
+def as_group_coordinator() -> None:
+    """With a marker on all replicas, before the offsets take effect; with offsets in our log, before the answer."""
     from cluster.coordinator.offsets_log import OffsetsLog
 
     def append_marker(
         original: Callable[..., Any], log: Any, partition: Any, marker: Any, on_done: Any
     ) -> None:
-        original(log, partition, marker, die)
+        def done(*outcome: Any) -> None:
+            reached("offsets_held")
+            on_done(*outcome)
 
-    wrap(OffsetsLog, "append_marker", append_marker)
-
-
-def after_offsets_append() -> None:
-    """Die as a group's coordinator whose log has a transaction's offsets, before the client is answered."""
-    from cluster.coordinator.offsets_log import OffsetsLog
+        original(log, partition, marker, done)
 
     def append(
         original: Callable[..., Any],
@@ -116,24 +133,14 @@ def after_offsets_append() -> None:
     ) -> None:
         original(log, partition, records, on_done, writer, *rest)
         if writer is not None:
-            die()
+            reached("offsets_appended")
 
+    wrap(OffsetsLog, "append_marker", append_marker)
     wrap(OffsetsLog, "append", append)
 
 
-POINTS: dict[str, Callable[[], None]] = {
-    "ongoing_appended": lambda: after_append("Ongoing"),
-    "commit_appended": lambda: after_append("PrepareCommit"),
-    "abort_appended": lambda: after_append("PrepareAbort"),
-    "commit_replicated": lambda: before_answer("PrepareCommit"),
-    "first_marker_written": after_first_marker,
-    "last_marker_written": before_complete,
-    "complete_appended": lambda: after_append("CompleteCommit"),
-    "marker_appended": after_marker_append,
-    "abort_marker_without_index": before_transaction_index,
-    "offsets_held": before_offsets_are_visible,
-    "offsets_appended": after_offsets_append,
-}
-
-if os.environ.get("CRASH_AT"):
-    POINTS[os.environ["CRASH_AT"]]()
+if "CRASH_DIRECTORY" in os.environ and "ottla" in sys.orig_argv:
+    around_state_records()
+    around_markers()
+    as_leader()
+    as_group_coordinator()
