@@ -29,7 +29,12 @@ from ottla.client.admin.descriptions import (
 )
 from ottla.client.admin.groups import CommittedPosition, GroupDescription, GroupMember, ListedGroup
 from ottla.client.admin.moves import Election
-from ottla.client.admin.transactions import ListedTransaction, ProducerDescription, TransactionDescription
+from ottla.client.admin.transactions import (
+    FencedProducer,
+    ListedTransaction,
+    ProducerDescription,
+    TransactionDescription,
+)
 
 __all__ = [
     "Admin",
@@ -43,6 +48,7 @@ __all__ = [
     "ConfigSynonym",
     "ConfigValue",
     "Election",
+    "FencedProducer",
     "FoundOffset",
     "GroupDescription",
     "GroupMember",

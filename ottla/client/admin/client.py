@@ -86,6 +86,7 @@ class Admin:
         self.list_transactions = transactions.list_transactions
         self.describe_transaction = transactions.describe_transaction
         self.describe_producers = transactions.describe_producers
+        self.fence_producers = transactions.fence_producers
         self.abort_in_partition = transactions.abort_in_partition
         self.transactions_of = transactions.transactions_of
 

@@ -253,8 +253,14 @@ class Router:
         raise_for(found.error_code, found.error_message, f"the coordinator of {what}")
         return found.node_id
 
-    async def until_settled(self, ask: Callable[[], Awaitable[T]]) -> T:
+    async def until_settled(
+        self, ask: Callable[[], Awaitable[T]], passing: Collection[Error] = frozenset()
+    ) -> T:
         """Ask again while a coordinator moves or loads, or its broker has just gone.
+
+        Args:
+            ask: Asks once.
+            passing: More refusals that pass by themselves.
 
         Raises:
             ClientError: It refuses, or is still moving when the time is over, or cannot be reached all that time.
@@ -270,7 +276,7 @@ class Router:
                 except BrokerUnreachable as error:
                     problem = error
                 except ClientError as error:
-                    if error.error not in MOVING:
+                    if error.error not in MOVING and error.error not in passing:
                         raise
                     problem = error
         raise problem

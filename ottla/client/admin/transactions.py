@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ottla.client import runtime
 from ottla.client.admin.router import Router, raise_for
 from ottla.client.errors import ClientError, refusal
 from wire.errors import Error
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from wire.messages.describe_producers import PartitionResponse
 
 _TRANSACTIONS = 1
+_FENCES_MAX = 20
+"""How many ids are fenced at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,14 @@ class ProducerDescription:
     last_sequence: int
     last_timestamp: WallMs
     transaction_start: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class FencedProducer:
+    """What a transactional id has after a fence: whoever used it before has an older epoch, or another producer id."""
+
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
 
 
 class TransactionsAdmin:
@@ -163,6 +174,53 @@ class TransactionsAdmin:
         if broker_id is not None:
             return dict(results(await self._router.ask_broker(broker_id, request(partitions))))
         return await self._router.ask_leaders(partitions, request, results)
+
+    async def fence_producers(
+        self, transactional_ids: Collection[str]
+    ) -> dict[str, FencedProducer | ClientError]:
+        """Shut out the producers that use some transactional ids, and abort what they have open.
+
+        Each id gets its next epoch, as by a new producer of that name: what its present producer asks for afterwards
+        is refused, and no record of it is accepted. An id that no coordinator knows is created. Where a transaction is
+        open, the outcome comes when all its partitions have their markers.
+
+        Returns:
+            The outcome of each id.
+        """
+        outcomes: dict[str, FencedProducer | ClientError] = {}
+        turns = runtime.new_limiter(_FENCES_MAX)
+
+        async def fence(transactional_id: str) -> None:
+            await turns.acquire_on_behalf_of(transactional_id)
+            try:
+                outcomes[transactional_id] = await self._fence(transactional_id)
+            except ClientError as error:
+                outcomes[transactional_id] = error
+            finally:
+                turns.release_on_behalf_of(transactional_id)
+
+        wanted = dict.fromkeys(transactional_ids)
+        async with runtime.open_nursery() as nursery:
+            for transactional_id in wanted:
+                nursery.start_soon(fence, transactional_id)
+        return {transactional_id: outcomes[transactional_id] for transactional_id in wanted}
+
+    async def _fence(self, transactional_id: str) -> FencedProducer:
+        from wire.messages import init_producer_id as api
+
+        what = f"transactional id {transactional_id!r}"
+        # The timeout is for transactions of the new epoch, of which there will be none.
+        request = api.InitProducerIdRequest(
+            transactional_id=transactional_id, transaction_timeout_ms=self._router.timeout_ms
+        )
+
+        async def ask() -> FencedProducer:
+            coordinator = await self._router.find_coordinator(_TRANSACTIONS, transactional_id, what)
+            answer: api.InitProducerIdResponse = await self._router.ask_broker(coordinator, request)
+            raise_for(answer.error_code, None, what)
+            return FencedProducer(answer.producer_id, answer.producer_epoch)
+
+        return await self._router.until_settled(ask, passing={Error.CONCURRENT_TRANSACTIONS})
 
     async def abort_in_partition(
         self,

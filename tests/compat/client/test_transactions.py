@@ -9,12 +9,14 @@ from ottla.client import (
     EARLIEST,
     LATEST,
     READ_COMMITTED,
+    ClientError,
     ProducerFenced,
     RecordTooLarge,
     TransactionAborted,
     connect,
 )
 from tests.compat.client.eventually import eventually
+from wire.errors import Error
 
 
 async def seen(kafka, topic: str) -> list[bytes]:
@@ -102,6 +104,41 @@ def test_a_zombie_is_fenced(brokers, run) -> None:
                     async with newer.transaction() as txn:
                         await txn.post(topic, b"second")
             await wait_seen(kafka, topic, [b"first", b"second"])
+
+    run(body)
+
+
+def test_an_administrator_fences_producers(brokers, run) -> None:
+    topic = brokers.topic(1)
+    unused = f"{topic}-unused"
+
+    async def body() -> None:
+        async with connect(brokers.bootstrap_servers) as kafka:
+            found = {}
+
+            async def be_fenced(older) -> None:
+                async with older.transaction() as txn:
+                    await txn.send(topic, b"open")
+                    found.update(await kafka.admin.fence_producers([topic, unused, ""]))
+
+            async with kafka.producer(transactional_id=topic) as older:
+                with pytest.raises(ProducerFenced):
+                    await be_fenced(older)
+            assert list(found) == [topic, unused, ""]
+            refused = found[""]
+            assert isinstance(refused, ClientError)
+            assert refused.error is Error.INVALID_REQUEST
+            assert found[unused].producer_epoch == 0
+            # The epoch of the abort is nobody's, and the next one is.
+            assert found[topic].producer_epoch == 2
+            described = await kafka.admin.describe_transaction(topic)
+            assert (described.state, described.producer_epoch) == ("Empty", 2)
+            again = await kafka.admin.fence_producers([topic])
+            assert again[topic].producer_id == found[topic].producer_id
+            assert again[topic].producer_epoch == 3
+            async with kafka.producer(transactional_id=topic) as out, out.transaction() as txn:
+                await txn.post(topic, b"after")
+            await wait_seen(kafka, topic, [b"after"])
 
     run(body)
 
