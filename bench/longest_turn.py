@@ -1,4 +1,4 @@
-"""How long a broker's loop stands still under each load: what everybody waits for, whoever caused it.
+"""How long a broker's loop stands still under each load: what every client waits for, no matter which caused it.
 
     python -m bench.longest_turn [--partitions 1000] [--connections 1000] [--scale 1]
 

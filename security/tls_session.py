@@ -44,7 +44,7 @@ class TlsSession:
         context: Whose certificates and rules.
         server_side: Whether we are the server.
         server_hostname: As a client, the name that the server's certificate has to be made out for, and that
-            it is told (SNI).
+            it receives (SNI).
 
     Attributes:
         established: Whether the handshake is complete.

@@ -81,7 +81,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 class GivenCluster:
-    """A cluster that somebody else runs: only its address is known."""
+    """A cluster that was there before: only its address is known."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.bootstrap_servers = bootstrap_servers
@@ -107,8 +107,7 @@ class Topics:
     def wait_served(self, partitions: Sequence[TopicPartition]) -> None:
         """Ask for the end of each partition until its leader answers: only then does acks=0 reach a log.
 
-        librdkafka goes on believing a broker that had not heard of a new topic yet, so a client that was told
-        so is given up.
+        librdkafka goes on believing a broker that did not know a new topic yet: a client with that answer is replaced.
         """
         waiting = list(partitions)
 

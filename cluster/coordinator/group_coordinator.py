@@ -234,7 +234,7 @@ class GroupCoordinator:
 
         def done(error: Error, offset: Offset) -> None:
             del offset
-            told = group_error(error)
+            answer = group_error(error)
             if error is Error.NONE:
                 hosted.stored.value = value
             else:
@@ -244,10 +244,10 @@ class GroupCoordinator:
                     delay = self.settings.initial_rebalance_delay_ms
                     now = self.clock.wall_ms()
                     self.carry_out(
-                        hosted, group_requests.assignment_stored(hosted.group, effect, told, now, delay)
+                        hosted, group_requests.assignment_stored(hosted.group, effect, answer, now, delay)
                     )
                 case StoreStaticMember():
-                    self.carry_out(hosted, group_join.static_member_stored(hosted.group, effect, told))
+                    self.carry_out(hosted, group_join.static_member_stored(hosted.group, effect, answer))
                 case StoreEmptyGroup():
                     pass
 

@@ -3,7 +3,7 @@
 Only the active controller answers; the others say NOT_CONTROLLER for each topic. The answer waits until this
 broker's metadata has a leader of every partition, or the request's time is over, which is
 REQUEST_TIMED_OUT: the topic is created all the same. It waits a little, too, for the other live brokers to
-have heard of the topics.
+know the topics.
 """
 
 from collections import Counter

@@ -131,7 +131,7 @@ class Authorizer:
         allow_without_rules: `allow.everyone.if.no.acl.found`: whether a resource without rules is open to everybody.
 
     Attributes:
-        table: The rules; whoever reads them from ZooKeeper keeps them current.
+        table: The rules, kept current by their reader in ZooKeeper.
     """
 
     __slots__ = ("_allow_without_rules", "_subjects", "_super_users", "table")

@@ -42,7 +42,7 @@ class Authenticated:
         answer: The last answer.
         principal: Who it is.
         session_ms: For how long from now it may send requests; None for ever.
-        is_told: Whether the client was told of the end of its session (SaslAuthenticate 1 and later).
+        is_told: Whether the client knows when its session ends (SaslAuthenticate 1 and later).
     """
 
     answer: bytes | bytearray = field(repr=False)
@@ -193,7 +193,7 @@ class SaslExchange:
         """Tell the peer that it is authenticated, and for how long.
 
         Raises:
-            SaslRefusal: it is somebody else than before.
+            SaslRefusal: the principal is not the one of before.
         """
         if self._again is not None and verdict.principal != self._again[1]:
             raise SaslRefusal(

@@ -25,7 +25,7 @@ class SaslRefusal(Exception):
     """The peer cannot be authenticated.
 
     Attributes:
-        client_text: What the client is told; None for the generic sentence.
+        client_text: The sentence for the client; None for the generic one.
         user: Who it claimed to be, as far as it said so.
     """
 

@@ -35,10 +35,10 @@ class Observation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PeerLiveness:
-    """What is known of a watched broker since it was last heard of.
+    """What is known of a watched broker since its last sign of life.
 
     Attributes:
-        silent_s: For how long it has not been heard of, in seconds that we were awake.
+        silent_s: For how long there was no sign of life, in seconds that we were awake.
         was_ended: Whether its side ended our connection since.
     """
 

@@ -1,8 +1,8 @@
 """A socket under TLS with as much of a socket's interface as kazoo's connection and the session closer use.
 
 Kazoo selects on the bare descriptor, and reads what it needs and no more. So what was decrypted and not read shows as
-`pending`, and what came without being data (session tickets, key updates) is taken by `advance` before kazoo is told
-that there is something to read.
+`pending`, and what came without being data (session tickets, key updates) is taken by `advance` before kazoo looks for
+something to read.
 """
 
 import select

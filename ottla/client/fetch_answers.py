@@ -39,7 +39,7 @@ class PartitionFetch:
     Attributes:
         position: Where.
         waiting: What has come.
-        error: What its reader must be told before anything else comes.
+        error: What its reader gets before anything else.
     """
 
     __slots__ = ("error", "held", "position", "waiting")

@@ -95,7 +95,7 @@ class TransactionRequests:
         """Make a group's offsets part of the transaction, fenced by its member and generation (KIP-447).
 
         Raises:
-            TransactionAborted: The group has gone on without this member.
+            TransactionAborted: The group has a new generation without this member.
             ClientError: As `end`.
         """
         transactional_id = self._machine.transactional_id

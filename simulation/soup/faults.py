@@ -175,7 +175,7 @@ async def stall(world: World, happening: Happening) -> None:
 
 
 async def cut_zookeeper(world: World, happening: Happening) -> None:
-    """A broker does not reach ZooKeeper, and is not told."""
+    """A broker does not reach ZooKeeper, and gets no error."""
     machine = world.machine(happening.broker)
     if machine.broker is None or machine.session is None or world.power.locked():
         return

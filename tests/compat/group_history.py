@@ -26,7 +26,7 @@ SESSION_MS = 1_500_000
 
 
 class GroupHistory:
-    """What one group of readers of a topic's partition 0 has been told, by whichever broker there was."""
+    """What one group of readers of a topic's partition 0 has read, from whichever broker there was."""
 
     def __init__(self, address: str, topic: str) -> None:
         self._address = address

@@ -26,12 +26,12 @@ class JavaProgram:
         )
 
     def answers(self, *lines: str) -> Iterator[str]:
-        """Send lines, and give what comes back, line by line; whoever reads knows which is the last."""
+        """Send lines, and yield what comes back, line by line; the caller knows which is the last."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write("\n".join(lines) + "\n")
         self._process.stdin.flush()
-        # Not the file itself: whoever stops reading would close it with the generator.
+        # Not the file itself: a caller that stops reading would close it with the generator.
         yield from iter(self._process.stdout.readline, "")
         raise AssertionError(f"the Java program ended: see {self._log.name}")
 

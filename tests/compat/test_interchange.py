@@ -9,7 +9,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -123,8 +124,8 @@ class HandedOver:
             for _ in range(RECORDS // len(CODECS)):
                 time = self._next_time()
                 value = b"%s %d " % (codec.encode(), time) + b"x" * 50
-                told: Callable[..., None] = lambda e, m, value=value, time=time: self._told(e, m, value, time)  # noqa: E731
-                producer.produce(TOPIC, value, partition=0, timestamp=time, on_delivery=told)
+                delivered = partial(self._delivered, value=value, time=time)
+                producer.produce(TOPIC, value, partition=0, timestamp=time, on_delivery=delivered)
                 producer.poll(0)
             assert producer.flush(60) == 0
 
@@ -136,8 +137,8 @@ class HandedOver:
             producer.begin_transaction()
             for _ in range(10):
                 time = self._next_time()
-                told: Callable[..., None] = lambda e, m, value=text, time=time: self._told(e, m, value, time)  # noqa: E731
-                producer.produce(TOPIC, text, partition=0, timestamp=time, on_delivery=told)
+                delivered = partial(self._delivered, value=text, time=time)
+                producer.produce(TOPIC, text, partition=0, timestamp=time, on_delivery=delivered)
             assert producer.flush(60) == 0
             end(30)
 
@@ -200,8 +201,8 @@ class HandedOver:
         topic = TopicProduceData(name=TOPIC, partition_data=[data])
         with RawClient(self.address) as client:
             answer = client.ask(ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic]), 9)
-        (told,) = answer.responses[0].partition_responses
-        return Error.from_code(told.error_code), told.base_offset
+        (delivered,) = answer.responses[0].partition_responses
+        return Error.from_code(delivered.error_code), delivered.base_offset
 
     def _next_time(self) -> int:
         self._time += 10
@@ -234,7 +235,7 @@ class HandedOver:
             }
         )
 
-    def _told(self, error, message, value: bytes, time: int) -> None:
+    def _delivered(self, error, message, value: bytes, time: int) -> None:
         assert error is None, error
         self._records.append((message.offset(), value, time))
 

@@ -39,16 +39,16 @@ def test_a_java_producer_in_transactions(cluster, make_topics, kafka_java, versi
         timeout=240,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    told = dict(line.split("\t") for line in done.stdout.splitlines())
+    printed = dict(line.split("\t") for line in done.stdout.splitlines())
     committed = [
         value
         for _ in range(PARTITIONS)
         for value in (*(f"kept{number}" for number in range(3)), *(f"again{number}0" for number in range(20)))
     ]
-    assert told.pop("committed") == f"[{', '.join(committed)}]"
-    assert told.pop("fenced") in _FENCED
-    assert told.pop("timed out") in _FENCED
-    assert told == {
+    assert printed.pop("committed") == f"[{', '.join(committed)}]"
+    assert printed.pop("fenced") in _FENCED
+    assert printed.pop("timed out") in _FENCED
+    assert printed == {
         # INVALID_TRANSACTION_TIMEOUT, which all of them take as a fatal error without a class of its own.
         "too long": "KafkaException",
         "uncommitted": str(PARTITIONS * 26),

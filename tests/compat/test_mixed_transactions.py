@@ -36,7 +36,7 @@ def placed(mixed: MixedCluster) -> MixedCluster:
     ]
     for future in admin.create_topics(topics).values():
         future.result(timeout=60)
-    # Each broker takes the number of partitions from what it is told once: before, it would guess.
+    # Each broker takes the number of partitions from the first update of the controller: before that it would guess.
     mixed.znodes.wait(
         lambda: all(
             mixed.znodes.partition_state(name, number)["leader"] == replicas[0]

@@ -150,10 +150,10 @@ def test_logs_are_described_and_truncated(tools: Tools) -> None:
     offsets = ("--topic", "measured-by-tool", "--time")
     assert tools.run(OFFSETS, *offsets, "-1") == "measured-by-tool:0:10\n"
     assert tools.run(OFFSETS, *offsets, "earliest") == "measured-by-tool:0:0\n"
-    told = tools.run(LOG_DIRS, "--describe", "--topic-list", "measured-by-tool").splitlines()[-1]
+    json_line = tools.run(LOG_DIRS, "--describe", "--topic-list", "measured-by-tool").splitlines()[-1]
     sizes = {
         each["broker"]: [found["size"] for directory in each["logDirs"] for found in directory["partitions"]]
-        for each in json.loads(told)["brokers"]
+        for each in json.loads(json_line)["brokers"]
     }
     assert sizes[0] == sizes[1] != [0]
     assert sizes[2] == []

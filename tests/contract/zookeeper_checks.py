@@ -72,7 +72,7 @@ def check(function: Check) -> Check:
 
 
 class Recorder:
-    """Notes the events it is told, and lets a task wait for one."""
+    """Notes the events it receives, and lets a task wait for one."""
 
     def __init__(self) -> None:
         self.seen: list[object] = []
@@ -374,7 +374,7 @@ async def check_silence_ends_the_known_life_of_a_session(site: Site) -> None:
 
 @check
 async def check_a_session_is_probed_on_after_an_outage(site: Site) -> None:
-    """An outage is told as a suspension first and as an expiry later: the probes have to outlive both."""
+    """An outage is reported as a suspension first and as an expiry later: the probes have to outlive both."""
     async with site.connect(timeout_s=1.0) as zk:
         granted_s = zk.session_timeout_s
         await site.silence()

@@ -225,7 +225,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 class Running:
-    """A broker that runs until it stops by itself or is told to. A context manager."""
+    """A broker that runs until it stops by itself or is stopped. A context manager."""
 
     def __init__(self, machine: Machine, command: list[str] | None = None) -> None:
         self._machine = machine
@@ -262,7 +262,7 @@ def produce(address: str, topic: str, count: int, value: bytes) -> tuple[list[in
     offsets: list[int] = []
     errors: list[str] = []
 
-    def told(error, message) -> None:
+    def delivered(error, message) -> None:
         if error is None:
             offsets.append(message.offset())
         else:
@@ -271,7 +271,7 @@ def produce(address: str, topic: str, count: int, value: bytes) -> tuple[list[in
     settings = {"bootstrap.servers": address, "acks": "all", "linger.ms": 0, "batch.num.messages": 1}
     producer = Producer({**settings, "message.timeout.ms": 5_000, "log_level": 0})
     for _ in range(count):
-        producer.produce(topic, value, partition=0, on_delivery=told)
+        producer.produce(topic, value, partition=0, on_delivery=delivered)
     producer.flush(60)
     return offsets, errors
 

@@ -62,9 +62,9 @@ def run_broker(directory: Path, **settings: str) -> tuple[int, str]:
     done = subprocess.run(
         [OTTLA, "broker", str(file)], capture_output=True, text=True, timeout=60, check=False
     )
-    told = [line for line in done.stderr.splitlines() if "CRITICAL" in line]
+    message = [line for line in done.stderr.splitlines() if "CRITICAL" in line]
     assert "Traceback" not in done.stderr, done.stderr
-    return done.returncode, told[-1] if told else done.stderr
+    return done.returncode, message[-1] if message else done.stderr
 
 
 @pytest.fixture
@@ -81,46 +81,46 @@ def settings(cluster: Cluster, tmp_path: Path) -> dict[str, str]:
 
 def test_a_taken_port(cluster: Cluster, settings: dict[str, str], tmp_path: Path) -> None:
     taken = f"PLAINTEXT://{cluster.bootstrap_servers}"
-    code, told = run_broker(tmp_path, **settings | {"listeners": taken})
+    code, message = run_broker(tmp_path, **settings | {"listeners": taken})
     assert code == ExitCode.PORT
-    assert f"cannot listen on {taken}: Address already in use" in told
+    assert f"cannot listen on {taken}: Address already in use" in message
 
 
 def test_a_locked_directory(cluster: Cluster, settings: dict[str, str], tmp_path: Path) -> None:
-    code, told = run_broker(tmp_path, **settings | {"log_dirs": str(logs_of(cluster))})
+    code, message = run_broker(tmp_path, **settings | {"log_dirs": str(logs_of(cluster))})
     assert code == ExitCode.DIRECTORY_LOCKED
-    assert f"{logs_of(cluster)} is in use by another broker" in told
+    assert f"{logs_of(cluster)} is in use by another broker" in message
 
 
 def test_a_foreign_directory(settings: dict[str, str], tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
     (logs / "meta.properties").write_text("version=0\nbroker.id=3\ncluster.id=elsewhere\n")
-    code, told = run_broker(tmp_path, **settings)
+    code, message = run_broker(tmp_path, **settings)
     assert code == ExitCode.FOREIGN_DIRECTORY
-    assert "belongs to cluster elsewhere" in told
-    assert "check zookeeper.connect and log.dirs" in told
+    assert "belongs to cluster elsewhere" in message
+    assert "check zookeeper.connect and log.dirs" in message
 
 
 def test_a_directory_that_cannot_be_used(settings: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    code, told = run_broker(tmp_path, **settings | {"log_dirs": str(tmp_path / "file" / "logs")})
+    code, message = run_broker(tmp_path, **settings | {"log_dirs": str(tmp_path / "file" / "logs")})
     assert code == ExitCode.DISK
-    assert str(tmp_path / "file" / "logs") in told
+    assert str(tmp_path / "file" / "logs") in message
 
 
 def test_no_zookeeper(settings: dict[str, str], tmp_path: Path) -> None:
     nowhere = f"127.0.0.1:{free_port_block(1)}"
     changes = {"zookeeper_connect": nowhere, "zookeeper_connection_timeout_ms": "1000"}
-    code, told = run_broker(tmp_path, **settings | changes)
+    code, message = run_broker(tmp_path, **settings | changes)
     assert code == ExitCode.ZOOKEEPER
-    assert f"no connection to ZooKeeper at {nowhere}" in told
+    assert f"no connection to ZooKeeper at {nowhere}" in message
 
 
 def test_an_id_that_lives_elsewhere(settings: dict[str, str], tmp_path: Path) -> None:
-    code, told = run_broker(tmp_path, **settings | {"broker_id": "0"})
+    code, message = run_broker(tmp_path, **settings | {"broker_id": "0"})
     assert code == ExitCode.BROKER_ID_TAKEN
-    assert "another broker lives with this id" in told
+    assert "another broker lives with this id" in message
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,9 @@ def test_an_id_that_lives_elsewhere(settings: dict[str, str], tmp_path: Path) ->
 def test_a_setting_that_cannot_be(
     settings: dict[str, str], tmp_path: Path, changes: dict[str, str], expected: str
 ) -> None:
-    code, told = run_broker(tmp_path, **settings | changes)
+    code, message = run_broker(tmp_path, **settings | changes)
     assert code == ExitCode.CONFIGURATION
-    assert expected in told
+    assert expected in message
 
 
 def test_every_setting_is_described(admin: AdminClient) -> None:

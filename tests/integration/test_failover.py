@@ -20,7 +20,7 @@ BROKERS = (0, 1, 2)
 
 
 class Load:
-    """An idempotent producer with acks=all in a thread of its own, and what it was told of each record."""
+    """An idempotent producer with acks=all in a thread of its own, and the outcome of each record."""
 
     def __init__(self, bootstrap: str) -> None:
         self.history = History()

@@ -252,7 +252,7 @@ def test_the_idle_and_the_slow_are_cut_off_by_name(caplog: pytest.LogCaptureFixt
             assert await is_cut_off(slow)
             assert await is_cut_off(idle)
             await until(lambda: listeners.counters.cut_off == 3)
-            assert listeners.quotas.total == 1, "whoever waits for an answer stays"
+            assert listeners.quotas.total == 1, "a client that waits for an answer stays"
 
     with caplog.at_level(logging.WARNING):
         run(main)

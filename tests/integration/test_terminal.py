@@ -114,7 +114,7 @@ def test_the_table_follows_the_cluster_and_ctrl_c_stops_it(tmp_path: Path) -> No
     with up(data, "--brokers", "4") as terminal:
         servers = ",".join(f"127.0.0.1:{broker}" for broker in (r"\d+",) * 4)
         line = terminal.wait_shown(f"bootstrap servers ({servers})\n")
-        assert len(line[0]) > COLUMNS, "told whole, though the table has no room for it"
+        assert len(line[0]) > COLUMNS, "shown whole, though the table has no room for it"
         assert line[1] == ",".join(f"{broker['host']}:{broker['port']}" for broker in brokers(data))
         controller = terminal.wait_shown(r"(\d) ◆ controller +running")[1]
         subprocess.run(

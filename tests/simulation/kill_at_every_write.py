@@ -53,7 +53,7 @@ class Telling(ABC):
 
     @abstractmethod
     async def act(self) -> None:
-        """Ask for it, again until somebody has heard it."""
+        """Ask for it, again until a broker has accepted it."""
 
     @abstractmethod
     def is_done(self) -> bool:

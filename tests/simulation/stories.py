@@ -170,7 +170,7 @@ class Election(Addition):
 
 
 class Configuration(Addition):
-    """A topic's setting is changed, and every replica goes by it."""
+    """A topic's setting is changed, and every replica applies it."""
 
     async def act(self) -> None:
         config = AlterableConfig(name="retention.ms", config_operation=SET, value=str(RETENTION_MS))

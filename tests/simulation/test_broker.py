@@ -23,7 +23,7 @@ TOPIC = "t"
 
 
 def simulated(seed: int, test: Callable[[SimulatedCluster], Awaitable[None]]) -> None:
-    """Run a test on a cluster of three brokers that have all heard of each other."""
+    """Run a test on a cluster of three brokers that all know each other."""
 
     async def main() -> None:
         cluster = SimulatedCluster(seed)

@@ -1,7 +1,7 @@
 """A topic is created, and a broker is killed after each write to ZooKeeper in turn: it is there, and takes records.
 
 Between the partition's state in ZooKeeper and the LeaderAndIsr that has replicas make their logs there is a moment in
-which the controller, or a replica, may die; whoever comes after it does not know that the partition is new.
+which the controller, or a replica, may die; its successor does not know that the partition is new.
 """
 
 from typing import ClassVar

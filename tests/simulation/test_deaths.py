@@ -26,9 +26,9 @@ def spread(story: str) -> list[Death]:
 
 @pytest.mark.parametrize("story", STORIES)
 def test_brokers_die_at_some_writes_of(story: str) -> None:
-    told = spread(story)
-    assert len(told) >= TOLD_OF_EACH
-    for death in told:
+    chosen = spread(story)
+    assert len(chosen) >= TOLD_OF_EACH
+    for death in chosen:
         tell(STORIES[story][0], 2, death)
 
 

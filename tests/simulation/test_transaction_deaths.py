@@ -68,7 +68,7 @@ class Told(NamedTuple):
 
 def tell(case: Case, number: int | None) -> Told:
     """Run transactions; with a number, have the victims die at that change of the first one's disk."""
-    told: list[Told] = []
+    stories: list[Told] = []
     flush = {"log.flush.on.ack": "true"} if case.power else {}
 
     async def main() -> None:
@@ -105,7 +105,7 @@ def tell(case: Case, number: int | None) -> Told:
             changes = {
                 each: machine.disk.changes - before[each] for each, machine in cluster.machines.items()
             }
-            told.append(Told(changes, transformer.commits, transformer.aborts, frozenset(roles)))
+            stories.append(Told(changes, transformer.commits, transformer.aborts, frozenset(roles)))
             nursery.cancel_scope.cancel()
 
     try:
@@ -113,7 +113,7 @@ def tell(case: Case, number: int | None) -> Told:
     except BaseException as error:
         error.add_note(f"{case} at change {number}")
         raise
-    return told[0]
+    return stories[0]
 
 
 async def gather(cluster: SimulatedCluster, leader: int) -> None:
@@ -148,11 +148,11 @@ async def die(cluster: SimulatedCluster, case: Case, number: int) -> None:
 
 def deaths(case: Case) -> Iterator[int]:
     """Return at which changes the victims can die."""
-    told = tell(case, None)
-    assert told.commits
-    assert told.aborts
-    assert not case.gathered or told.roles == {case.victims[0]}
-    yield from range(1, told.changes[case.victims[0]] + 1)
+    stories = tell(case, None)
+    assert stories.commits
+    assert stories.aborts
+    assert not case.gathered or stories.roles == {case.victims[0]}
+    yield from range(1, stories.changes[case.victims[0]] + 1)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,12 +1,12 @@
 """Sending markers: every partition of a decided transaction gets its own, however long that takes.
 
-A marker goes to whoever leads its partition now, in requests that carry those of many transactions. What fails is
+A marker goes to the present leader of its partition, in requests that carry those of many transactions. What fails is
 looked up and sent again after a pause of its own, so that a slow partition holds up no other. Only two things end
 the trying without an acknowledgement: the partition is gone from the cluster, or it refuses the marker as older than
 what it has seen, and does so again with our present epoch: it has gone on without us.
 
 What is under way belongs to the `HostedPartition` object whose transaction it is. When that is unloaded its markers
-are dropped: whoever loads the partition next sends them all again.
+are dropped: the broker that loads the partition next sends them all again.
 """
 
 import logging
@@ -170,7 +170,7 @@ class MarkerSender:
         )
 
     async def _look_for(self, marker: WaitingMarker) -> None:
-        """A partition is not in the metadata: gone, or not heard of yet. Only ZooKeeper knows."""
+        """A partition is not in the metadata: deleted, or not known here yet. Only ZooKeeper knows."""
         try:
             exists = await self._exists(marker.at)
         except ZooKeeperError as error:

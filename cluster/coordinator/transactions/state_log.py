@@ -70,7 +70,7 @@ class StateLog:
 
 
 def coordinator_error(error: Error) -> Error:
-    """Return what a client is told when a record could not be written."""
+    """Return the error that a client gets when a record could not be written."""
     return _ERRORS.get(error, error)
 
 

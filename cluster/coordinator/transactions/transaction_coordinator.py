@@ -61,7 +61,7 @@ class TransactionCoordinator:
         clock: Wall time, by which transactions time out.
 
     Attributes:
-        markers: Sends markers; set by whoever puts the parts together.
+        markers: Sends markers; set by the composition root.
         parked: Requests that wait for markers.
     """
 
@@ -234,12 +234,12 @@ class TransactionCoordinator:
     def _write(
         self, partition: HostedPartition, transaction: Transaction, pending: Pending, on_done: OnAnswered
     ) -> None:
-        """Write a transition, and carry it out when it is replicated; ``on_done`` gets what a client is told."""
+        """Write a transition, and carry it out when it is replicated; ``on_done`` gets the client's answer."""
         transaction.begin(pending)
 
         def written(error: Error) -> None:
             if not self.hosted.led.is_current(partition):
-                # Whatever the log says of it now, the next coordinator goes by it.
+                # Whatever the log says of it now, the next coordinator follows it.
                 on_done(Error.NOT_COORDINATOR)
                 return
             if error is Error.NONE:

@@ -143,7 +143,7 @@ class Transactions:
         self._topic.found(partition_count)
 
     def coordinator_of(self, transactional_id: str) -> BrokerId | None:
-        """Return the live broker that coordinates an id, as far as this broker was told."""
+        """Return the live broker that coordinates an id, as far as this broker knows."""
         number = partition_for(transactional_id, self.partition_count)
         state = self._metadata.partition(TRANSACTION_STATE, number)
         if state is None or not self._metadata.is_alive(state.leader):

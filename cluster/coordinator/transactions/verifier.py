@@ -181,7 +181,7 @@ class _Coordinator:
     async def _ask_once(
         self, batch: Mapping[_Key, _Asked]
     ) -> Error | dict[str, Mapping[TopicPartition, Error]]:
-        """Ask, a second time where a connection had gone stale; return what all are told, or answers by id."""
+        """Ask, a second time where a connection had gone stale; return one answer for all, or answers by id."""
         again = self._channel.is_used
         while True:
             try:

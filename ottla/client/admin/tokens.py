@@ -51,7 +51,7 @@ class TokensAdmin:
         Args:
             renewers: Who may renew it, as type and name.
             lifetime_ms: How long it can be renewed; negative is as long as the brokers allow.
-            owner: Whom it stands for; None is whoever asks.
+            owner: The principal that it stands for; None is the one that asks.
 
         Raises:
             ClientError: the cluster refuses.

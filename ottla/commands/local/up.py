@@ -56,7 +56,7 @@ FIRST_ID_MAX: Final = 1000
 )
 @click.option(
     "--data", type=click.Path(path_type=Path, file_okay=False), default=Path("data"), show_default=True,
-    help="The cluster's directory; what an earlier cluster left there is gone on with.",
+    help="The cluster's directory; a cluster that is there is started again.",
 )  # fmt: skip
 @click.option(
     *("--override", "overrides"),

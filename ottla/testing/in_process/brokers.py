@@ -28,7 +28,7 @@ from wire.messages.find_coordinator import FindCoordinatorRequest
 from wire.schema import Request
 
 SESSION_TIMEOUT_MS: Final = 1_000
-"""Short, because only a fault can keep a session's owner from being heard: no process or network is between."""
+"""Short, because only a fault can silence a session's owner: no process or network is between."""
 LOOK_AGAIN_S: Final = 0.002
 ADMIN_TIMEOUT_S: Final = 30.0
 _CREATE_TOPICS_VERSION: Final = 5

@@ -98,7 +98,8 @@ class DiskCluster(Cluster):
         running = set(self._processes)
         self.wait(
             lambda seen: (
-                {b for b, told in seen.descriptions.items() if told["state"] == "running"} == running
+                {b for b, description in seen.descriptions.items() if description["state"] == "running"}
+                == running
                 and seen.controller_id >= 0
             )
         )

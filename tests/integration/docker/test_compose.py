@@ -46,7 +46,7 @@ def test_the_walk_of_the_readme(monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
         cluster.wait_partitions(TOPIC, all_in_sync, "the new topic is in sync")
         with Load(cluster.bootstrap_servers, TOPIC, PARTITIONS) as load:
             load.wait_progress()
-            # Containers reach every broker by the addresses that are told to them.
+            # Containers reach every broker by the addresses that metadata has.
             inside = cluster.ottla_inside(
                 1, "get-offsets", "--bootstrap-server", "broker-2:9092", "--topic", TOPIC
             )

@@ -214,11 +214,11 @@ class HarmedCluster(Cluster):
 
     def tell_logs(self, most: int = 25) -> str:
         """Return the last that each broker printed, without the appends that it refused."""
-        told = []
+        report = []
         for broker in BROKERS:
             lines = (self._folder(broker) / "broker.log").read_text().splitlines()
-            told += [f"--- broker {broker}", *[each for each in lines if " append to " not in each][-most:]]
-        return "\n".join(told)
+            report += [f"--- broker {broker}", *[each for each in lines if " append to " not in each][-most:]]
+        return "\n".join(report)
 
     def _is_settled(self, seen: ClusterView, topic: str, partitions: int) -> bool:
         """Whether every replica is in sync and holds what the leader holds, all of it committed."""

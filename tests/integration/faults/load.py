@@ -76,7 +76,7 @@ class Load:
                 "retry.backoff.max.ms": 100,
                 "reconnect.backoff.ms": 20,
                 "reconnect.backoff.max.ms": 100,
-                # Longer than any wait of a test: what comes to nothing is told by the wait.
+                # Longer than any wait of a test: the wait reports what comes to nothing.
                 "message.timeout.ms": 150_000,
                 "queue.buffering.max.messages": 20_000,
                 # How long a request may hang in a link that was cut, before another broker is asked.

@@ -92,7 +92,7 @@ def test_a_link_works_one_way_only(harmed: HarmedCluster, topic: str, record_pro
 
 
 def test_answers_are_lost_after_the_append(harmed: HarmedCluster, topic: str, record_property) -> None:
-    """F09: what a leader has taken, and told nobody of, comes again over other connections; it is there once."""
+    """F09: what a leader has appended without an answer comes again over other connections; it is there once."""
     with Load(harmed.bootstrap_servers, topic, PARTITIONS) as load:
         load.wait_progress()
         seen = harmed.view()

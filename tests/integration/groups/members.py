@@ -65,7 +65,7 @@ class Member:
             thread.start()
 
     def leave(self) -> None:
-        """Have it leave in good order. kcat cannot: told to end, it drops the message in its hand, and commits it."""
+        """Have it leave in good order. kcat cannot: asked to end, it drops the message in its hand, and commits it."""
         if self.group.client == "kcat":
             self.kill()
             return
@@ -204,7 +204,7 @@ class Group:
     # What has happened
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait until something holds of what was said, looking whenever somebody says something."""
+        """Wait until something holds of the lines so far, looking at each new line."""
         with self._news:
             held = self._news.wait_for(condition, SETTLE_S)
             assert held, f"{self.group_id}: not {what}: {self.owned()}, last {self.history[-12:]}"
@@ -290,7 +290,7 @@ class Group:
 
 
 class Load:
-    """Produces at a modest rate until told to end, and counts what was acknowledged."""
+    """Produces at a modest rate until it is stopped, and counts what was acknowledged."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.ends: dict[int, int] = {}

@@ -162,11 +162,11 @@ def test_groups_and_offsets_are_deleted(groups: GroupsCommand, topic: str, consu
 
 
 def test_a_broker_tells_of_the_groups_that_it_coordinates(quick_cluster: Cluster, consumer: Consumer) -> None:
-    told = [each["groups"] for each in quick_cluster.view().descriptions.values()]
-    assert len(told) == 3
-    assert sum(each["groups"]["Stable"] for each in told) >= 1
-    assert sum(each["offsets"] for each in told) >= 2
-    assert sorted(number for each in told for number in each["partitions"]) == list(range(6))
+    coordinated = [each["groups"] for each in quick_cluster.view().descriptions.values()]
+    assert len(coordinated) == 3
+    assert sum(each["groups"]["Stable"] for each in coordinated) >= 1
+    assert sum(each["offsets"] for each in coordinated) >= 2
+    assert sorted(number for each in coordinated for number in each["partitions"]) == list(range(6))
     consumer.poll(0)
 
 

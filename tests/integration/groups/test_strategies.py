@@ -63,9 +63,9 @@ def test_a_static_member_comes_back_to_its_partitions_and_the_other_notices_noth
                 1 for each in group.history if each.member.endswith("-b") and each.what.get("partitions")
             )
 
-        told = changes_of_b()
+        changes = changes_of_b()
         group.members["a"].kill()
         group.start("a", static=True)
         group.wait_settled(PARTITIONS)
         assert group.owned() == before
-        assert changes_of_b() == told
+        assert changes_of_b() == changes

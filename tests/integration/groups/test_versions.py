@@ -63,7 +63,7 @@ def coordinator(quick_cluster: Cluster, group: str) -> Iterator[RawClient]:
 
 @pytest.fixture
 def topic(quick_cluster: Cluster, coordinator: RawClient) -> str:
-    """A topic that the coordinator has heard of."""
+    """A topic that the coordinator knows."""
     name = f"versions-{uuid4().hex[:8]}"
     Topics(quick_cluster.bootstrap_servers).create([name], 2)
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=name)])

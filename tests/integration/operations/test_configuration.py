@@ -1,4 +1,4 @@
-"""Settings change while brokers run, are told with where they come from, and outlive restarts."""
+"""Settings change while brokers run, are shown with their sources, and outlive restarts."""
 
 import pytest
 from confluent_kafka import KafkaException, Producer
@@ -76,16 +76,16 @@ def test_a_brokers_settings_lie_over_the_default_of_all(operator: Operator) -> N
         2: ("20000", "DYNAMIC_DEFAULT_BROKER_CONFIG"),
     }
 
-    def told() -> dict[int, tuple[str, str] | None]:
+    def shown() -> dict[int, tuple[str, str] | None]:
         return {broker: setting(operator, name, "--broker", str(broker)) for broker in BROKERS}
 
-    until(lambda: told() == expected)
+    until(lambda: shown() == expected)
     operator.cluster.kill(1)
     operator.cluster.start(1)
-    assert told() == expected
+    assert shown() == expected
     operator.run("configs", "--alter", "--broker", "1", "--delete-config", name)
     operator.run("configs", "--alter", "--broker-defaults", "--delete-config", name)
-    until(lambda: set(told().values()) == {("15000", "DEFAULT_CONFIG")})
+    until(lambda: set(shown().values()) == {("15000", "DEFAULT_CONFIG")})
 
 
 def test_what_only_a_restart_can_change_is_refused(operator: Operator) -> None:
@@ -99,12 +99,12 @@ def test_the_largest_message_of_all_topics(operator: Operator, size: int) -> Non
     producer = Producer({"bootstrap.servers": operator.cluster.bootstrap_servers, "log_level": 0})
 
     def offer() -> str:
-        told: list[str] = []
+        shown: list[str] = []
         producer.produce(
-            "bounded", bytes(size), on_delivery=lambda error, _: told.append(error.name() if error else "")
+            "bounded", bytes(size), on_delivery=lambda error, _: shown.append(error.name() if error else "")
         )
         assert producer.flush(60) == 0
-        return told[0]
+        return shown[0]
 
     try:
         operator.run("configs", "--alter", "--broker-defaults", "--add-config", "message.max.bytes=50000")

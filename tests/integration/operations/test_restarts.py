@@ -69,8 +69,8 @@ def test_an_empty_disk_under_an_old_id_never_leads(operator: Operator) -> None:
 
 
 def produce_one(bootstrap: str, topic: str) -> None:
-    told: list[object] = []
+    outcomes: list[object] = []
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
-    producer.produce(topic, b"precious", partition=0, on_delivery=lambda error, _: told.append(error))
+    producer.produce(topic, b"precious", partition=0, on_delivery=lambda error, _: outcomes.append(error))
     assert producer.flush(60) == 0
-    assert told == [None], TopicPartition(topic, 0)
+    assert outcomes == [None], TopicPartition(topic, 0)

@@ -21,7 +21,7 @@ def produce(cluster: Cluster, topic: str, count: int, mark: str) -> None:
             "message.timeout.ms": 30_000,
             "retry.backoff.ms": 20,
             "topic.metadata.refresh.fast.interval.ms": 20,
-            # Whoever asks before every broker has heard of a topic must not be told that there is none.
+            # A client that asks before every broker knows a topic must not get the answer that there is none.
             "topic.metadata.propagation.max.ms": 30_000,
             "log_level": 0,
         }

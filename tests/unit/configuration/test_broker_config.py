@@ -109,8 +109,8 @@ def test_sources_stand_in_the_order_in_which_they_hold():
 
 def test_a_dynamic_change_is_told_and_taken_back():
     ours = config(num_io_threads="3")
-    told = []
-    ours.on_change(told.append)
+    changes = []
+    ours.on_change(changes.append)
     assert ours.apply_dynamic({"message.max.bytes": "100"}, {"log.retention.ms": "9"}) == {
         "message.max.bytes",
         "log.retention.ms",
@@ -119,9 +119,9 @@ def test_a_dynamic_change_is_told_and_taken_back():
     assert ours.log_config_defaults().max_message_bytes == 100
     assert ours.apply_dynamic({}, {"log.retention.ms": "9"}) == {"message.max.bytes"}
     assert ours.message_max_bytes == 1048588
-    assert len(told) == 2
+    assert len(changes) == 2
     ours.apply_dynamic({}, {"log.retention.ms": "9"})
-    assert len(told) == 2, "nothing changed, nothing told"
+    assert len(changes) == 2, "nothing changed, nothing told"
 
 
 def test_a_stored_value_that_cannot_be_is_left_out(caplog):

@@ -63,7 +63,7 @@ class FakeBroker:
     zookeeper: FakeZooKeeper
     epoch: BrokerEpoch = NO_BROKER_EPOCH
     is_deaf: bool = False
-    heard: list[Any] = field(default_factory=list)
+    received: list[Any] = field(default_factory=list)
     roles: dict[TopicPartition, LeaderAndIsrPartitionState] = field(default_factory=dict)
     metadata: dict[TopicPartition, Any] = field(default_factory=dict)
     live_brokers: set[int] = field(default_factory=set)
@@ -74,7 +74,7 @@ class FakeBroker:
     def hear(self, message: Any) -> Any:
         if self.is_deaf:
             raise ConnectionRefusedError("deaf on purpose")
-        self.heard.append(message)
+        self.received.append(message)
         match message:
             case LeaderAndIsrRequest():
                 return self._take_roles(message)
@@ -117,10 +117,10 @@ class FakeBroker:
         return StopReplicaResponse(partition_errors=errors)
 
     def heard_kinds(self) -> list[str]:
-        return [type(message).__name__ for message in self.heard]
+        return [type(message).__name__ for message in self.received]
 
     def of_kind(self, kind: type) -> list[Any]:
-        return [message for message in self.heard if isinstance(message, kind)]
+        return [message for message in self.received if isinstance(message, kind)]
 
 
 class FakeChannel:
@@ -240,7 +240,7 @@ class Cluster:
     def forget(self) -> None:
         """Have all brokers forget what they heard, not what they know."""
         for broker in self.brokers.values():
-            broker.heard.clear()
+            broker.received.clear()
 
 
 Story = Callable[[Cluster], Awaitable[None]]

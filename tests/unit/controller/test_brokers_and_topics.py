@@ -25,8 +25,8 @@ def test_becoming_controller_tells_everyone_who_lives(tell: Tell) -> None:
         for broker in cluster.brokers.values():
             assert broker.heard_kinds() == ["UpdateMetadataRequest"]
             assert broker.live_brokers == {0, 1, 2}
-            assert broker.heard[0].controller_epoch == 1
-            assert broker.heard[0].broker_epoch == broker.epoch
+            assert broker.received[0].controller_epoch == 1
+            assert broker.received[0].broker_epoch == broker.epoch
 
     tell(story)
 
@@ -42,7 +42,7 @@ def test_a_new_topic_gets_leaders(tell: Tell) -> None:
             assert broker.roles[T0].is_new
             assert broker.roles[T1].leader == 1
             assert broker.metadata[T1].leader == 1
-            leaders = {leader.broker_id: leader.host_name for leader in broker.heard[0].live_leaders}
+            leaders = {leader.broker_id: leader.host_name for leader in broker.received[0].live_leaders}
             assert leaders == {0: "b0", 1: "b1"}
 
     tell(story)
@@ -52,20 +52,20 @@ def test_who_waits_is_told_when_every_live_broker_has_heard(tell: Tell) -> None:
     async def story(cluster: Any) -> None:
         async def wait_heard() -> None:
             await cluster.controllers[0].wait_heard()
-            heard.append({broker for broker, each in cluster.brokers.items() if T0 in each.metadata})
+            received.append({broker for broker, each in cluster.brokers.items() if T0 in each.metadata})
 
-        heard: list[set[int]] = []
+        received: list[set[int]] = []
         cluster.brokers[1].is_deaf = cluster.brokers[2].is_deaf = True
         await cluster.create_topic("t", [[0, 1, 2]])
         cluster.nursery.start_soon(wait_heard)
         cluster.nursery.start_soon(wait_heard)
         await cluster.settle()
-        assert heard == []
+        assert received == []
         cluster.brokers[1].is_deaf = False
         await cluster.pass_time(0.2)
-        assert heard == [], "one has not heard"
+        assert received == [], "one has not heard"
         await cluster.kill_broker(2)
-        assert heard == [{0, 1}, {0, 1}], "a broker that has gone is not waited for"
+        assert received == [{0, 1}, {0, 1}], "a broker that has gone is not waited for"
 
     tell(story)
 
@@ -186,7 +186,7 @@ def test_a_restarted_broker_hears_everything(tell: Tell) -> None:
         assert broker.heard_kinds()[:2] == ["UpdateMetadataRequest", "LeaderAndIsrRequest"]
         assert broker.metadata[T0].leader == 0
         assert broker.roles[T0].leader == 0
-        assert {request.broker_epoch for request in broker.heard} == {broker.epoch}
+        assert {request.broker_epoch for request in broker.received} == {broker.epoch}
 
     tell(story)
 
@@ -203,7 +203,7 @@ def test_a_bounce_faster_than_any_watch_is_a_death(tell: Tell) -> None:
         assert await cluster.lead("t") == (2, [2, 0], 1)
         assert broker.epoch > old.epoch
         assert broker.roles[T0].leader == 2
-        assert {request.broker_epoch for request in broker.heard} == {broker.epoch}
+        assert {request.broker_epoch for request in broker.received} == {broker.epoch}
 
     tell(story)
 
@@ -300,8 +300,8 @@ def test_another_listener_is_told(tell: Tell) -> None:
             BrokerRegistration(broker.broker_id, (endpoint,))
         )
         await cluster.settle()
-        told = cluster.brokers[0].of_kind(UpdateMetadataRequest)[-1]
-        hosts = {each.id: each.endpoints[0].host for each in told.live_brokers}
+        update = cluster.brokers[0].of_kind(UpdateMetadataRequest)[-1]
+        hosts = {each.id: each.endpoints[0].host for each in update.live_brokers}
         assert hosts == {0: "b0", 1: "b1", 2: "elsewhere"}
 
     tell(story)
@@ -315,7 +315,7 @@ def test_a_deaf_broker_hears_in_order_when_it_can(tell: Tell) -> None:
         await cluster.create_topic("t", [[0, 1, 2]])
         await cluster.set_isr("t", [0, 1])
         await cluster.pass_time(1)
-        assert broker.heard == []
+        assert broker.received == []
         assert cluster.controllers[0].describe()["unsent_requests"]["2"] == 3
         broker.is_deaf = False
         await cluster.pass_time(1)

@@ -38,7 +38,7 @@ def test_the_next_controller_elects_for_the_dead_one(tell: Tell) -> None:
         assert await cluster.lead("t", 1) == (1, [1, 2], 1)
         broker = cluster.brokers[2]
         assert broker.heard_kinds()[0] == "UpdateMetadataRequest"
-        assert {message.controller_epoch for message in broker.heard} == {2}
+        assert {message.controller_epoch for message in broker.received} == {2}
         assert broker.live_brokers == {1, 2}
 
     tell(story)
@@ -143,7 +143,7 @@ def test_silence_past_the_timeout_stops_sending(tell: Tell) -> None:
         cluster.forget()
         controller.unclean_election_enabled("t")
         await cluster.pass_time(1)
-        assert all(not each.heard for each in cluster.brokers.values())
+        assert all(not each.received for each in cluster.brokers.values())
         broker.zookeeper.reconnect()
         await cluster.pass_time(1)
         assert controller.is_active
@@ -253,7 +253,7 @@ def test_a_large_failover_reads_and_tells_in_batches(tell: Tell) -> None:
         assert len(successor.describe()["leaderless"]) == 0
         broker = cluster.brokers[2]
         # Everything at the start; then roles, elections and the dead followers, with the metadata of each.
-        assert len(broker.heard) <= 7
+        assert len(broker.received) <= 7
         assert len(broker.of_kind(UpdateMetadataRequest)) <= 4
         for partition in range(600):
             leadership = await cluster.state("t", partition)
@@ -307,8 +307,8 @@ def test_a_broker_that_does_not_listen_costs_no_controller_its_office(tell: Tell
         await cluster.pass_time(0.2)
         assert controller.describe()["unsent_requests"]["2"] == 0
         for partition in range(2):
-            told = deaf.metadata[TopicPartition("t", partition)]
-            assert (list(told.isr), told.zk_version) == (
+            known = deaf.metadata[TopicPartition("t", partition)]
+            assert (list(known.isr), known.zk_version) == (
                 list((await cluster.state("t", partition)).isr),
                 (await cluster.state("t", partition)).zk_version,
             )

@@ -247,7 +247,7 @@ class OneLogReplicas:
         self.is_leader = True
         self.epoch = LeaderEpoch(0)
         self.replicates = True
-        self.told = Error.NONE
+        self.outcome = Error.NONE
         self.hosted = self
 
     def get(self, at: TopicPartition) -> "OneLogReplicas":
@@ -272,7 +272,7 @@ class OneLogReplicas:
             return
         if self.replicates:
             self.log.advance_high_watermark(self.log.log_end_offset)
-        on_done({at: ProduceResult(self.told, result.first_offset)})
+        on_done({at: ProduceResult(self.outcome, result.first_offset)})
 
     def reopened(self) -> "OneLogReplicas":
         """Close the logs and open them again, as a restarted broker does."""

@@ -29,7 +29,7 @@ def test_a_group_forms_is_written_and_gets_its_assignment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failure", "told"),
+    ("failure", "answered"),
     [
         (Error.NOT_LEADER_OR_FOLLOWER, Error.NOT_COORDINATOR),
         (Error.NOT_ENOUGH_REPLICAS, Error.COORDINATOR_NOT_AVAILABLE),
@@ -37,12 +37,12 @@ def test_a_group_forms_is_written_and_gets_its_assignment() -> None:
         (Error.MESSAGE_TOO_LARGE, Error.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_an_assignment_that_cannot_be_written_starts_another_rebalance(failure, told) -> None:
+def test_an_assignment_that_cannot_be_written_starts_another_rebalance(failure, answered) -> None:
     async def body(shell) -> None:
         shell.log.holds = True
         await shell.stable("a", "b")
         shell.log.complete(failure)
-        assert errors(shell.syncs["a"]) == errors(shell.syncs["b"]) == [told]
+        assert errors(shell.syncs["a"]) == errors(shell.syncs["b"]) == [answered]
         assert shell.group().group.state is GroupState.PREPARING_REBALANCE
 
     run_shell(body)

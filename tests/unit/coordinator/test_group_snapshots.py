@@ -340,10 +340,10 @@ def test_a_commit_that_was_given_up_on_but_is_in_the_log_is_found_by_the_next_lo
         await broker.led(0)
         shell = broker.shell
         shell.commit(1)
-        told = broker.replicas.told
-        broker.replicas.told = Error.REQUEST_TIMED_OUT
+        outcome = broker.replicas.outcome
+        broker.replicas.outcome = Error.REQUEST_TIMED_OUT
         assert shell.commit(2) == [Error.REQUEST_TIMED_OUT]
-        broker.replicas.told = told
+        broker.replicas.outcome = outcome
         shell.commit(3, 1)
         assert shell.position() == 1
         await broker.loader.write_snapshots(least=1, rest_s=0)

@@ -35,7 +35,7 @@ def test_an_earlier_commit_that_is_answered_later_does_not_undo_a_later_one() ->
 
 
 @pytest.mark.parametrize(
-    ("failure", "told"),
+    ("failure", "answer"),
     [
         (Error.NOT_LEADER_OR_FOLLOWER, Error.NOT_COORDINATOR),
         (Error.KAFKA_STORAGE_ERROR, Error.NOT_COORDINATOR),
@@ -45,12 +45,12 @@ def test_an_earlier_commit_that_is_answered_later_does_not_undo_a_later_one() ->
         (Error.REQUEST_TIMED_OUT, Error.REQUEST_TIMED_OUT),
     ],
 )
-def test_a_commit_that_cannot_be_written_is_not_seen(failure, told) -> None:
+def test_a_commit_that_cannot_be_written_is_not_seen(failure, answer) -> None:
     async def body(shell) -> None:
         shell.log.holds = True
         outcomes = shell.commit(5)
         shell.log.complete(failure)
-        assert outcomes == [told]
+        assert outcomes == [answer]
         assert shell.position() is None
 
     run_shell(body)

@@ -172,18 +172,18 @@ def test_what_is_asked_meanwhile_goes_together_and_nothing_is_displaced() -> Non
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "answer"),
     [
         (Error.CLUSTER_AUTHORIZATION_FAILED, Error.INVALID_TXN_STATE),
         (Error.UNKNOWN_SERVER_ERROR, Error.INVALID_TXN_STATE),
     ],
 )
-def test_an_error_for_the_whole_request_confirms_nothing(error: Error, told: Error) -> None:
+def test_an_error_for_the_whole_request_confirms_nothing(error: Error, answer: Error) -> None:
     async def body(asking: Asking) -> None:
         asking.peer.error = error
         asking.ask()
         await asking.settle()
-        assert asking.answers == [{P0: told}]
+        assert asking.answers == [{P0: answer}]
 
     asking(body)
 

@@ -147,17 +147,17 @@ def test_answers_to_a_connection_that_has_gone_go_nowhere() -> None:
     budget = ByteBudget(1000)
     connection = ListConnection(budget)
     slots = [connection.admit(100) for _ in range(2)]
-    told: list[str] = []
-    connection.call_on_close(lambda: told.append("registered"))
+    outcomes: list[str] = []
+    connection.call_on_close(lambda: outcomes.append("registered"))
     connection.close()
     connection.close()
-    connection.call_on_close(lambda: told.append("late"))
+    connection.call_on_close(lambda: outcomes.append("late"))
     slots[1].complete(b"x")
     slots[0].close()
     assert connection.sent == []
     assert connection.went == 1
     assert budget.used == 0
-    assert told == ["registered", "late"]
+    assert outcomes == ["registered", "late"]
 
 
 def test_finish_waits_for_the_answers_under_way() -> None:

@@ -301,9 +301,9 @@ def test_a_topic_that_was_deleted_needs_no_clearing():
 
 def test_progress_tells_bytes_rate_and_end():
     admin = FakeAdmin({A0: Reassignment((1, 2), (2,), (1,))}, rounds=6)
-    told = []
-    run(follow, admin, frozenset([A0]), told.append)
-    first, *_, before_last, last = told
+    progress_lines = []
+    run(follow, admin, frozenset([A0]), progress_lines.append)
+    first, *_, before_last, last = progress_lines
     assert (first.done, first.total_bytes, first.left_bytes, first.rate) == (0, 1000, 500, None)
     assert before_last.left_bytes == 100
     assert before_last.rate == pytest.approx(200)

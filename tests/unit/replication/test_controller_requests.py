@@ -185,16 +185,16 @@ def test_answers_by_version(broker):
 
 
 def test_coordinators_are_told_whose_leadership_changed(broker):
-    told = []
+    notified = []
     broker.replicas.roles.on_leadership_change.append(
-        lambda leading, following: told.append((leading, following))
+        lambda leading, following: notified.append((leading, following))
     )
     broker.lead()
     broker.lead()  # leads on, in a new epoch
     broker.follow(2)
     broker.follow(2)
     broker.lead()
-    assert told == [([(P0, 1)], []), ([], [(P0, 3)]), ([], [(P0, 4)]), ([(P0, 5)], [])]
+    assert notified == [([(P0, 1)], []), ([], [(P0, 3)]), ([], [(P0, 4)]), ([(P0, 5)], [])]
 
 
 def test_a_frame_of_a_kraft_controller_is_refused_and_changes_nothing(broker):
@@ -283,11 +283,11 @@ def test_stopping_keeps_the_log_and_deleting_does_not(broker):
     assert stop(broker, delete=False, epoch=5) == (Error.NONE, [Error.NONE])
     assert broker.store.get(P0) is not None
     assert broker.replicas.fetcher_pool.state_of(P0) is None
-    told = []
-    broker.replicas.roles.on_stopped.append(told.append)
+    notified = []
+    broker.replicas.roles.on_stopped.append(notified.append)
     assert stop(broker, delete=True) == (Error.NONE, [Error.NONE])
     assert broker.store.get(P0) is None
-    assert told == [[(P0, None)]]
+    assert notified == [[(P0, None)]]
 
 
 def test_a_topics_counters_go_with_its_last_replica(broker):

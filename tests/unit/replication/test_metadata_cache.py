@@ -23,7 +23,7 @@ def state(index, leader=1, **rest):
     return UpdateMetadataPartitionState(partition_index=index, leader=leader, **rest)
 
 
-def told(*topics, brokers=(1, 2), controller_id=1):
+def update_of(*topics, brokers=(1, 2), controller_id=1):
     return UpdateMetadataRequest(
         controller_id=controller_id,
         topic_states=[
@@ -47,12 +47,12 @@ def told(*topics, brokers=(1, 2), controller_id=1):
 @pytest.fixture
 def cache():
     cache = MetadataCache()
-    cache.update(told(("a", ID, [state(0), state(1)]), ("b", NO_TOPIC_ID, [state(0)])))
+    cache.update(update_of(("a", ID, [state(0), state(1)]), ("b", NO_TOPIC_ID, [state(0)])))
     return cache
 
 
 def test_partitions_are_merged_and_brokers_replaced(cache):
-    cache.update(told(("a", ID, [state(1, leader=2)]), brokers=(2,)))
+    cache.update(update_of(("a", ID, [state(1, leader=2)]), brokers=(2,)))
     assert cache.partition("a", 0).leader == 1
     assert cache.partition("a", 1).leader == 2
     assert cache.contains(TopicPartition("b", 0))
@@ -61,9 +61,9 @@ def test_partitions_are_merged_and_brokers_replaced(cache):
 
 
 def test_a_leader_of_minus_two_deletes_and_the_last_one_takes_the_topic(cache):
-    assert cache.update(told(("a", ID, [state(0, leader=-2)]))) == [TopicPartition("a", 0)]
+    assert cache.update(update_of(("a", ID, [state(0, leader=-2)]))) == [TopicPartition("a", 0)]
     assert cache.snapshot.topic_ids == {"a": ID}
-    assert cache.update(told(("a", ID, [state(1, leader=-2)]))) == [TopicPartition("a", 1)]
+    assert cache.update(update_of(("a", ID, [state(1, leader=-2)]))) == [TopicPartition("a", 1)]
     assert "a" not in cache.snapshot.topics
     assert cache.snapshot.topic_ids == {}
     assert cache.snapshot.topic_names == {}
@@ -71,29 +71,29 @@ def test_a_leader_of_minus_two_deletes_and_the_last_one_takes_the_topic(cache):
 
 def test_a_topic_made_again_is_found_by_its_new_id_only(cache):
     other = TopicId(bytes(range(1, 17)))
-    cache.update(told(("a", other, [state(0)])))
+    cache.update(update_of(("a", other, [state(0)])))
     assert cache.snapshot.topic_names == {other: "a"}
     assert cache.snapshot.topic_ids == {"a": other}
 
 
 def test_no_leader_is_remembered(cache):
-    cache.update(told(("a", ID, [state(0, leader=-1)])))
+    cache.update(update_of(("a", ID, [state(0, leader=-1)])))
     assert cache.partition("a", 0).leader == -1
 
 
 def test_deleted_and_made_again_in_one_request_is_not_deleted(cache):
-    assert cache.update(told(("a", ID, [state(0, leader=-2), state(0, leader=2)]))) == []
+    assert cache.update(update_of(("a", ID, [state(0, leader=-2), state(0, leader=2)]))) == []
     assert cache.partition("a", 0).leader == 2
 
 
 def test_a_topic_without_an_id_loses_the_one_it_had(cache):
-    cache.update(told(("a", NO_TOPIC_ID, [state(0)])))
+    cache.update(update_of(("a", NO_TOPIC_ID, [state(0)])))
     assert cache.snapshot.topic_ids == {}
 
 
 def test_a_snapshot_never_changes(cache):
     before = cache.snapshot
-    cache.update(told(("a", ID, [state(0, leader=2)]), brokers=(3,), controller_id=-1))
+    cache.update(update_of(("a", ID, [state(0, leader=2)]), brokers=(3,), controller_id=-1))
     assert before.topics["a"][0].leader == 1
     assert set(before.brokers) == {1, 2}
     assert (before.controller_id, cache.snapshot.controller_id) == (1, None)
@@ -102,7 +102,7 @@ def test_a_snapshot_never_changes(cache):
 
 def test_identity_tells_what_changed(cache):
     before = cache.snapshot
-    cache.update(told(("a", ID, [state(0, leader=2)])))
+    cache.update(update_of(("a", ID, [state(0, leader=2)])))
     assert cache.snapshot.topics["b"] is before.topics["b"]
     assert cache.snapshot.topics["a"] is not before.topics["a"]
     assert cache.snapshot.brokers is before.brokers
@@ -146,6 +146,6 @@ def test_waiting_for_the_next_update(cache):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(cache.wait_changed)
             await trio.testing.wait_all_tasks_blocked()
-            cache.update(told())
+            cache.update(update_of())
 
     trio.run(main)

@@ -141,7 +141,7 @@ def test_a_request_is_answered_when_its_last_partition_is(coordinator, producer)
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "verified"),
     [
         (Error.COORDINATOR_NOT_AVAILABLE, Error.NOT_ENOUGH_REPLICAS),
         (Error.COORDINATOR_LOAD_IN_PROGRESS, Error.NOT_ENOUGH_REPLICAS),
@@ -155,10 +155,12 @@ def test_a_request_is_answered_when_its_last_partition_is(coordinator, producer)
         (Error.INVALID_TXN_STATE, Error.INVALID_TXN_STATE),
     ],
 )
-def test_what_a_producer_is_told_of_a_failed_verification(broker, coordinator, producer, said, told) -> None:
+def test_what_a_producer_is_told_of_a_failed_verification(
+    broker, coordinator, producer, said, verified
+) -> None:
     answers = [producer.send(sequence) for sequence in range(3)]
     coordinator.answer(said)
-    assert [outcome(each)[0] for each in answers] == [told] * 3
+    assert [outcome(each)[0] for each in answers] == [verified] * 3
     assert broker.partition.log.log_end_offset == 0
 
 
@@ -244,11 +246,11 @@ def test_verification_can_be_switched_off(make_broker) -> None:
 
 
 def test_records_of_a_coordinator_are_verified_once(broker, coordinator, producer) -> None:
-    heard: list = []
+    verified: list = []
     appends = broker.replicas.verified_appends
-    appends.verify("t", P0, 7, 0, lambda error, token: heard.append((error, token)))
+    appends.verify("t", P0, 7, 0, lambda error, token: verified.append((error, token)))
     coordinator.answer()
-    ((error, token),) = heard
+    ((error, token),) = verified
     assert error is Error.NONE
     results: list = []
     broker.replicas.append(
@@ -260,10 +262,12 @@ def test_records_of_a_coordinator_are_verified_once(broker, coordinator, produce
         tokens={P0: token},
     )
     assert outcome(results) == (Error.NONE, 0)
-    appends.verify("t", P0, 7, 0, lambda error, token: heard.append((error, token)))
-    assert heard[1] == (Error.NONE, None)
-    appends.verify("t", TopicPartition("absent", 0), 7, 0, lambda error, token: heard.append((error, token)))
-    assert heard[2] == (Error.UNKNOWN_TOPIC_OR_PARTITION, None)
+    appends.verify("t", P0, 7, 0, lambda error, token: verified.append((error, token)))
+    assert verified[1] == (Error.NONE, None)
+    appends.verify(
+        "t", TopicPartition("absent", 0), 7, 0, lambda error, token: verified.append((error, token))
+    )
+    assert verified[2] == (Error.UNKNOWN_TOPIC_OR_PARTITION, None)
 
 
 # The Produce handler
@@ -314,14 +318,14 @@ def test_an_id_with_plain_batches_is_not_verified(broker, coordinator) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "told"), [(11, Error.TRANSACTION_ABORTABLE), (10, Error.INVALID_TXN_STATE)]
+    ("version", "verified"), [(11, Error.TRANSACTION_ABORTABLE), (10, Error.INVALID_TXN_STATE)]
 )
 def test_only_new_clients_hear_that_a_transaction_can_be_aborted(
-    broker, coordinator, producer, version, told
+    broker, coordinator, producer, version, verified
 ) -> None:
     call = request(broker, "t", producer.batch(0), version=version)
     coordinator.answer(Error.TRANSACTION_ABORTABLE)
-    assert errors(call) == [told]
+    assert errors(call) == [verified]
 
 
 def test_a_fetch_of_committed_data_tells_of_no_aborted_transaction_by_an_empty_list(broker) -> None:

@@ -62,10 +62,10 @@ def test_the_first_rebalance_waits_for_more_members_and_longer_when_some_came() 
     effects = group_join.joins_timed_out(group, NOW, DELAY_MS)
     assert group.generation == 1
     assert group.state is GroupState.COMPLETING_REBALANCE
-    told = {e.token: e.answer for e in effects if isinstance(e, AnswerJoin)}
-    assert [m.member_id for m in told["join-"].members] == ["a", "b"]
-    assert told["join-b"].members == ()
-    assert told["join-b"].leader_id == "a"
+    joins = {e.token: e.answer for e in effects if isinstance(e, AnswerJoin)}
+    assert [m.member_id for m in joins["join-"].members] == ["a", "b"]
+    assert joins["join-b"].members == ()
+    assert joins["join-b"].leader_id == "a"
 
 
 def test_a_new_member_is_sent_back_with_an_id_and_forgotten_if_it_does_not_return() -> None:

@@ -30,7 +30,7 @@ def answer_to(group: Group, asked) -> Error | None:
 
 
 @pytest.mark.parametrize(
-    ("state", "fresh", "told", "after"),
+    ("state", "fresh", "error", "after"),
     [
         (EMPTY, {}, Error.MEMBER_ID_REQUIRED, EMPTY),
         (EMPTY, {"require_known_member_id": False}, PARKED, PREPARING),
@@ -61,24 +61,24 @@ def answer_to(group: Group, asked) -> Error | None:
         (DEAD, {"instance": "i"}, Error.COORDINATOR_NOT_AVAILABLE, DEAD),
     ],
 )
-def test_a_join(state: GroupState, fresh: dict[str, object], told: Error | None, after: GroupState) -> None:
+def test_a_join(state: GroupState, fresh: dict[str, object], error: Error | None, after: GroupState) -> None:
     group = in_state(state)
     changes = dict(fresh)
     asked = request(changes.pop("member", ""), token="asked", **changes)
-    assert answer_to(group, asked) is told
+    assert answer_to(group, asked) is error
     assert group.state is after
 
 
 def test_joining_again_before_the_generation_is_assigned_replays_it_whole_for_the_leader() -> None:
     group = in_state(COMPLETING)
-    told = {name: only(join(group, request(name)), AnswerJoin).answer for name in ("a", "b")}
-    assert [m.member_id for m in told["a"].members] == ["a", "b"]
-    assert told["b"].members == ()
-    assert {answer.generation for answer in told.values()} == {group.generation}
+    error = {name: only(join(group, request(name)), AnswerJoin).answer for name in ("a", "b")}
+    assert [m.member_id for m in error["a"].members] == ["a", "b"]
+    assert error["b"].members == ()
+    assert {answer.generation for answer in error.values()} == {group.generation}
 
 
 @pytest.mark.parametrize(
-    ("state", "told", "after"),
+    ("state", "error", "after"),
     [
         (EMPTY, Error.UNKNOWN_MEMBER_ID, EMPTY),
         # a has joined already: without b nobody is missing.
@@ -88,9 +88,9 @@ def test_joining_again_before_the_generation_is_assigned_replays_it_whole_for_th
         (DEAD, Error.COORDINATOR_NOT_AVAILABLE, DEAD),
     ],
 )
-def test_a_leave(state: GroupState, told: Error, after: GroupState) -> None:
+def test_a_leave(state: GroupState, error: Error, after: GroupState) -> None:
     group = in_state(state)
-    assert group_requests.leave(group, "b", None, NOW, DELAY_MS)[0] is told
+    assert group_requests.leave(group, "b", None, NOW, DELAY_MS)[0] is error
     assert group.state is after
     assert "b" not in group.members or state is DEAD
 
@@ -122,13 +122,13 @@ def test_a_commit_in_a_transaction(
 ) -> None:
     group = in_state(state)
 
-    def told(member: str, generation: int) -> Error:
+    def error(member: str, generation: int) -> Error:
         checked = group_requests.check_commit(group, member, None, Generation(generation), transactional=True)
         return checked[0]
 
-    assert told("b", group.generation) is of_member
-    assert told("nobody", -1) is of_nobody
-    assert told("", -1) is of_old_clients
+    assert error("b", group.generation) is of_member
+    assert error("nobody", -1) is of_nobody
+    assert error("", -1) is of_old_clients
 
 
 def test_who_has_taken_a_static_members_place_fences_it_everywhere() -> None:

@@ -567,10 +567,10 @@ def test_a_worker_process_does_the_same(tmp_path: Path) -> None:
         compacted.put((f"k{number % 4}", f"v{number}"), compression=Compression.ZSTD)
     cleaning = compacted.cleaner.pick(compacted.clock.wall_ms())
     assert cleaning is not None
-    told: list[CleanedGroup] = []
-    result = WorkerProcess().run(cleaning.job, told.append)
+    reported: list[CleanedGroup] = []
+    result = WorkerProcess().run(cleaning.job, reported.append)
     assert result.error is None
-    assert told == result.groups
+    assert reported == result.groups
     assert compacted.cleaner.finish(cleaning, result)
     active = compacted.log.active_segment.base_offset
     assert len([offset for offset, _, _ in compacted.found() if offset < active]) == 4

@@ -321,9 +321,11 @@ def test_progress_of_recovery_is_told() -> None:
     for partition in partitions(3):
         append(store.create(partition), batch())
     store.close(clean=False)
-    told: list[LoadProgress] = []
-    store = LogStore.open(["/data"], LogConfig(), {}, clock, disk, progress=told.append, recovery_threads=2)
-    assert told[-1] == ("/data", 3, 3, 3 * len(batch()))
+    reported: list[LoadProgress] = []
+    store = LogStore.open(
+        ["/data"], LogConfig(), {}, clock, disk, progress=reported.append, recovery_threads=2
+    )
+    assert reported[-1] == ("/data", 3, 3, 3 * len(batch()))
     assert len(store.all_logs()) == 3
 
 

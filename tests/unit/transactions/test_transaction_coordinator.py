@@ -102,7 +102,7 @@ def test_an_answer_waits_until_its_record_is_replicated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "answered"),
     [
         (Error.NOT_ENOUGH_REPLICAS, Error.COORDINATOR_NOT_AVAILABLE),
         (Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Error.COORDINATOR_NOT_AVAILABLE),
@@ -114,20 +114,20 @@ def test_an_answer_waits_until_its_record_is_replicated() -> None:
         (Error.RECORD_LIST_TOO_LARGE, Error.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_a_record_that_cannot_be_written_changes_nothing(said: Error, told: Error) -> None:
+def test_a_record_that_cannot_be_written_changes_nothing(said: Error, answered: Error) -> None:
     async def body(shell: Shell) -> None:
         producer = await shell.producer()
         shell.log.holds = True
         added = shell.add(producer)
         shell.log.complete(said)
-        assert added == [told]
+        assert added == [answered]
         assert shell.state() == "Empty"
         shell.log.holds = False
         assert shell.add(producer) == [Error.NONE]
         shell.log.holds = True
         ended = shell.end(producer)
         shell.log.complete(said)
-        assert ended == [told]
+        assert ended == [answered]
         assert shell.state() == "Ongoing"
         assert not shell.markers.sent
         # What may be in the log all the same, the next record overrules.

@@ -186,7 +186,7 @@ def test_nothing_is_served_before_it_is_replicated(on_a_log) -> None:
         producer = await broker.shell.producer()
         broker.shell.add(producer)
         broker.replicas.replicates = False
-        broker.replicas.told = Error.REQUEST_TIMED_OUT
+        broker.replicas.outcome = Error.REQUEST_TIMED_OUT
         broker.shell.end(producer)
         again = restarted(broker, nursery)
         await again.lead(1)
@@ -205,10 +205,10 @@ def test_a_write_without_an_answer_is_found_by_the_next_load(on_a_log) -> None:
     async def body(broker: Broker, nursery: trio.Nursery) -> None:
         await broker.lead(0)
         producer = await broker.shell.producer()
-        broker.replicas.told = Error.REQUEST_TIMED_OUT
+        broker.replicas.outcome = Error.REQUEST_TIMED_OUT
         assert broker.shell.add(producer) == [Error.COORDINATOR_NOT_AVAILABLE]
         assert broker.shell.state() == "Empty"
-        broker.replicas.told = Error.NONE
+        broker.replicas.outcome = Error.NONE
         broker.follow(1)
         broker.replicate()
         await broker.lead(2)
@@ -356,7 +356,7 @@ def test_no_snapshot_is_written_while_a_write_is_undecided(on_a_log) -> None:
     async def body(broker: Broker, nursery: trio.Nursery) -> None:
         await broker.lead(0)
         producer = await broker.shell.producer()
-        broker.replicas.told = Error.REQUEST_TIMED_OUT
+        broker.replicas.outcome = Error.REQUEST_TIMED_OUT
         broker.shell.add(producer)
         await broker.loader.write_snapshots(least=1, rest_s=0)
         assert not snapshot_of(broker).exists()

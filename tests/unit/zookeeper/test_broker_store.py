@@ -257,13 +257,13 @@ def test_marking_a_topic_twice_is_marking_it_once() -> None:
 
 def test_configurations_change_by_compare_and_set_and_are_announced() -> None:
     async def main(site: Site) -> None:
-        told: list[str] = []
+        notified: list[str] = []
         changes = ConfigChanges(site.other_zk, lambda: WallMs(int(trio.current_time() * 1000)))
         await site.store.change_config("topics", "old", lambda _: {"a": "0"})
         await changes.mark_read()
 
         async def note(entity_path: str) -> None:
-            told.append(entity_path)
+            notified.append(entity_path)
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(changes.follow, note)
@@ -271,20 +271,20 @@ def test_configurations_change_by_compare_and_set_and_are_announced() -> None:
             await site.store.change_config("topics", "t", lambda config: config | {"a": "1"})
             await site.store.change_config("topics", "t", lambda config: config | {"b": "2"})
             await trio.testing.wait_all_tasks_blocked()
-            assert told == ["topics/t", "topics/t"]
+            assert notified == ["topics/t", "topics/t"]
             # Across a disconnection nothing is lost.
             site.other_zk.disconnect()
             await site.store.change_config("users", "u/clients/c", lambda _: {"rate": "1"})
             await site.zk.create(ConfigChangeZnode.PREFIX, b"nonsense", sequence=True)
             site.other_zk.reconnect()
             await trio.testing.wait_all_tasks_blocked()
-            assert told[2:] == ["users/u/clients/c"]
+            assert notified[2:] == ["users/u/clients/c"]
             # Whoever looks after a quarter of an hour deletes what is old.
             await trio.sleep(EXPIRY_MS / 1000 + 1)
             await site.store.change_config("topics", "t", lambda _: {})
             await trio.testing.wait_all_tasks_blocked()
             nursery.cancel_scope.cancel()
-        assert told[3:] == ["topics/t"]
+        assert notified[3:] == ["topics/t"]
         assert len(await site.zk.children(ConfigChangeZnode.PARENT)) == 1
         assert await site.store.read_configs("topics", ["t", "old", "none"]) == {
             "t": {},

@@ -65,21 +65,21 @@ def completion() -> Completion:
 
 
 def test_a_completion_tells_once() -> None:
-    told: list[Completion] = []
+    notified: list[Completion] = []
     early = completion()
-    early.rawlink(told.append)
+    early.rawlink(notified.append)
     with pytest.raises(KazooTimeoutError):
         early.get()
     assert not early.ready()
     early.set(5)
     early.set(6)
     early.set_exception(ValueError())
-    assert told == [early]
+    assert notified == [early]
     assert (early.get(), early.ready(), early.successful(), early.exception) == (5, True, True, None)
     late = completion()
     late.set_exception(NoNodeError("x"))
-    late.rawlink(told.append)
-    assert told == [early, late]
+    late.rawlink(notified.append)
+    assert notified == [early, late]
     assert not late.successful()
     with pytest.raises(NoNodeError):
         late.get()
