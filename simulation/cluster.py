@@ -155,21 +155,39 @@ class SimulatedCluster:
         machine.disk.on_crash = (lambda: None) if session is None else session.die
         machine.disk.crash_at(change)
 
-    async def kill(self, broker_id: int, *, guarded: bool = True) -> None:
-        """Kill a broker's process: its files stay as written, its connections break.
+    async def kill(self, *broker_ids: int, guarded: bool = True, lingers_s: float = 0.0) -> None:
+        """Kill the processes of brokers: their files stay as written, their connections break.
 
         Args:
-            broker_id: Which one.
-            guarded: Whether its guardian lives and closes the session; else that waits for its timeout.
+            broker_ids: Which ones.
+            guarded: Whether their guardians live and close the sessions; else those wait for their timeouts.
+            lingers_s: For how long their ports accept connections after the former ones broke, in seconds: a kernel
+                closes the files of a dead process one after another, on a busy machine with pauses.
         """
-        machine = self.machines[BrokerId(broker_id)]
-        await self._end(machine)
-        machine.disk.stop()
-        self.network.host(machine.name).forget_listeners()
+        machines = [self.machines[BrokerId(each)] for each in broker_ids]
+        for machine in machines:
+            await self._end(machine)
+            machine.disk.stop()
+            self.network.host(machine.name).forget_listeners()
+            if lingers_s:
+                self.network.host(machine.name).linger(PORT)
+            self._break_connections(machine)
+        if lingers_s:
+            await trio.sleep(lingers_s)
+        for machine in machines:
+            if lingers_s:
+                self.network.host(machine.name).forget_listeners()
+                self._break_connections(machine)
+            if guarded:
+                self._close_session_of(machine)
+
+    def _break_connections(self, machine: Machine) -> None:
         for other in [*(each.name for each in self.machines.values()), "client"]:
             self.network.break_connections(machine.name, other)
+
+    def _close_session_of(self, machine: Machine) -> None:
         session = machine.session
-        if guarded and session is not None and self.ensemble.is_alive(session.session_id):
+        if session is not None and self.ensemble.is_alive(session.session_id):
             self.ensemble.close_session(session.session_id, session.session_password)
 
     async def lose(self, broker_id: int) -> None:

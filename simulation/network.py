@@ -31,7 +31,7 @@ import trio
 from cluster.network.listener import Listeners
 from simulation.link import SimulatedLink
 from simulation.network_faults import NetworkFaults
-from simulation.ports import PoisoningPool, SimulatedPort
+from simulation.ports import DyingPort, PoisoningPool, SimulatedPort
 from simulation.scheduler import Scheduler
 from simulation.tcp_connection import End, TcpConnection
 
@@ -223,7 +223,7 @@ class SimulatedHost:
     def __init__(self, network: SimulatedNetwork, name: str) -> None:
         self._network = network
         self.name = name
-        self._ports: dict[int, SimulatedPort] = {}
+        self._ports: dict[int, SimulatedPort | DyingPort] = {}
         self._last_port = FIRST_FREE_PORT - 1
 
     async def dial(self, host: str, port: int) -> SimulatedLink:
@@ -274,6 +274,10 @@ class SimulatedHost:
     def forget_listeners(self) -> None:
         """The machine is gone, and with it what listened on it."""
         self._ports.clear()
+
+    def linger(self, number: int) -> None:
+        """Accept connections to a port that no program serves any more, until `forget_listeners`."""
+        self._ports[number] = DyingPort()
 
     def accept(self, number: int, end: End) -> bool:
         """Hand a new connection to a port; return False where it is not bound, or full."""

@@ -25,7 +25,7 @@ from cluster.handlers.registry import Registry
 from cluster.handlers.served import served_apis
 from cluster.network.listener import Listeners
 from cluster.network.open_connections import NetworkLimits
-from cluster.peers.peer_requests import Connect, PeerRequests
+from cluster.peers.peer_requests import PeerRequests
 from cluster.peers.session_handover import SessionHandover
 from cluster.peers.session_watch import SessionWatch
 from cluster.replication.metadata_cache import MetadataCache
@@ -149,8 +149,9 @@ def assemble(
     listeners = _listeners(context, registry, environment, addresses, key_stores)
     handover = None
     if config.ottla_peer_timeout_ms > 0:
-        watched_at = clients.to_peer, addresses.inter_broker
-        context.session_watch, handover = _watch_sessions(context, environment, zookeeper, *watched_at)
+        context.session_watch, handover = _watch_sessions(
+            context, environment, zookeeper, clients, addresses.inter_broker
+        )
     components = Components(context, listeners, timer, clients.to_controller, handover, key_stores)
     registration.on_joined(components.set_broker_epoch)
     return components
@@ -193,16 +194,20 @@ def _authorize(context: BrokerContext, registry: Registry, environment: "Environ
 
 
 def _watch_sessions(
-    context: BrokerContext, environment: "Environment", zookeeper: "Session", connect: Connect, listener: str
+    context: BrokerContext,
+    environment: "Environment",
+    zookeeper: "Session",
+    clients: BrokerClients,
+    listener: str,
 ) -> tuple[SessionWatch, SessionHandover]:
     """Make what watches over the sessions of other brokers, and what has ours watched over."""
-    requests = PeerRequests(connect)
+    requests = PeerRequests(clients.to_peer)
     watch = SessionWatch(
         context.broker_id,
         listener,
         context.metadata,
         context.config.ottla_peer_timeout_ms / 1000,
-        connect,
+        clients.to_watched,
         environment.dial,
         requests,
         environment.close_session,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ANSWER_GRACE_MS: Final = 5_000
+_STANDSTILL_MS: Final = 30_000
 
 
 class BrokerClients:
@@ -62,10 +63,17 @@ class BrokerClients:
         )
 
     def to_peer(self, node: "Node") -> BrokerClient:
-        """Make a connection to a broker that watches over our session, or whose session we watch over."""
+        """Make a connection to ask another broker about a third one, or to hand our session's key over."""
         limit_ms = self._config.ottla_peer_timeout_ms
         client_id = f"broker-{self._config.broker_id}-peer"
         return self._client(node.host, node.port, client_id, limit_ms // 2, connect_timeout_ms=limit_ms // 5)
+
+    def to_watched(self, node: "Node") -> BrokerClient:
+        """Make a connection to a broker whose session we watch over; it outlasts a broker that stands still."""
+        limit_ms = self._config.ottla_peer_timeout_ms
+        client_id = f"broker-{self._config.broker_id}-watch"
+        timeout_ms = max(_STANDSTILL_MS, 10 * limit_ms)
+        return self._client(node.host, node.port, client_id, timeout_ms, connect_timeout_ms=2 * limit_ms)
 
     def _client(
         self, host: str, port: int, client_id: str, timeout_ms: int, *, connect_timeout_ms: int | None = None

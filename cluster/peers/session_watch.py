@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from cluster.network.broker_client import ConnectionFailedError
+from cluster.peers.pulse import Pulse
 from cluster.statemachines.peer_liveness import Observation, PeerLiveness, is_dead, is_suspect, observe
-from wire.errors import RemoteProtocolError
-from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.reach_broker import ReachBrokerRequest
 
 if TYPE_CHECKING:
-    from cluster.network.broker_client import BrokerChannel
     from cluster.network.dialling import Dial
     from cluster.peers.peer_requests import Connect, PeerRequests
     from cluster.replication.metadata_cache import MetadataCache, Node
@@ -43,12 +40,15 @@ WATCHED_MAX: Final = 1000
 ASKED_MAX: Final = 8
 """How many other brokers are asked about a suspect."""
 _ATTEMPTS: Final = 3
+UNANSWERED_MAX: Final = 16
+"""By how many times, at the most, the wait for an answer is longer where it can be reached but does not answer."""
+_PATIENCE_ANSWER: Final = 0.3
 _PATIENCE_ENDED: Final = 0.25
 _PATIENCE_SILENT: Final = 0.6
 _PATIENCE_ASKED: Final = 0.35
 _PATIENCE_ASKING: Final = 0.5
-"""Parts of the limit: how long we try to connect after a connection was ended, and after silence; how long a broker
-tries that was asked, and how long we wait for its answer."""
+"""Parts of the limit: how long we wait for an answer; how long we try to connect after a connection was ended, and
+after silence; how long a broker tries that was asked, and how long we wait for what it says."""
 _OWN_NETWORK: Final = frozenset(
     {errno.ENETUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL, errno.EMFILE, errno.ENFILE}
 )
@@ -74,7 +74,7 @@ class SessionWatch:
         listener: The listener that brokers talk to each other on.
         metadata: Who lives.
         limit_s: How long a broker may be silent.
-        connect: Makes a channel whose time-outs are well below the limit.
+        connect: Makes a channel to a watched broker, which waits for its answers for many times the limit.
         dial: Makes bare connections.
         requests: Asks other brokers.
         close_session: Closes a session; returns whether ZooKeeper confirmed that.
@@ -150,7 +150,11 @@ class SessionWatch:
     async def reach(self, broker_id: "BrokerId") -> bool:
         """Tell whether a connection can be made to a live broker."""
         node = self._metadata.node(broker_id, self._listener)
-        return node is not None and await self._try(node, _PATIENCE_ASKED) is not Observation.NOT_REACHED
+        if node is None:
+            return False
+        # A fault of our own network is no reason to say no.
+        outcome = await self._try(node, _PATIENCE_ASKED)
+        return outcome in (Observation.REACHED, Observation.NOTHING)
 
     async def _watch(self, watched: _Watched) -> None:
         with watched.scope:
@@ -161,99 +165,93 @@ class SessionWatch:
 
     async def _wait_dead(self, watched: _Watched) -> bool:
         """Wait until a broker is found dead, and return True; return False where it is not ours to watch any more."""
-        pause_s = self._limit_s / SIGNS_PER_LIMIT
-        liveness = PeerLiveness()
-        looked_at = self._clock.monotonic()
-        channel: BrokerChannel | None = None
-        connected_to: Node | None = None
-        has_ended = False
-        try:
-            while True:
-                node = self._metadata.node(watched.broker_id, self._listener)
-                if node != connected_to:
-                    if channel is not None:
-                        channel.close()
-                    connected_to, channel, has_ended = (
-                        node,
-                        None if node is None else self._connect(node),
-                        False,
-                    )
-                if node is not None and channel is not None:
-                    observations, votes = await self._look(
-                        watched, node, channel, liveness, has_ended=has_ended
-                    )
-                    has_ended = False
-                    for observation in observations:
-                        now = self._clock.monotonic()
-                        # A stall of ours is no silence of theirs.
-                        elapsed_s, looked_at = min(now - looked_at, 1.2 * self._limit_s), now
-                        liveness = observe(liveness, observation, elapsed_s)
-                        if is_suspect(liveness, observation, self._limit_s) and await self._is_dead(
-                            watched, liveness, votes
-                        ):
-                            return True
-                if liveness != PeerLiveness():
-                    await trio.sleep(pause_s / 4)
-                elif self._clock.monotonic() - watched.renewed_at > KEPT_S:
+        interval_s = self._limit_s / SIGNS_PER_LIMIT
+        while True:
+            node = self._metadata.node(watched.broker_id, self._listener)
+            if node is None:
+                await trio.sleep(interval_s)
+                if self._is_outdated(watched):
                     return False
-                elif channel is None:
-                    await trio.sleep(pause_s)
-                else:
-                    with trio.move_on_after(pause_s):
-                        await channel.wait_ended()
-                        has_ended = True
-        finally:
-            if channel is not None:
-                channel.close()
+                continue
+            pulse = Pulse(self._connect(node), interval_s, interval_s / 4)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(pulse.run, name=f"pulse of broker {watched.broker_id}")
+                is_dead = await self._judge(watched, node, pulse)
+                nursery.cancel_scope.cancel()
+            if is_dead is not None:
+                return is_dead
+
+    async def _judge(self, watched: _Watched, node: "Node", pulse: Pulse) -> bool | None:
+        """Wait until the broker at one address is found dead; False where we stop watching, None where it moved."""
+        interval_s = self._limit_s / SIGNS_PER_LIMIT
+        liveness = PeerLiveness()
+        unanswered = 0
+        looked_at = self._clock.monotonic()
+        while self._metadata.node(watched.broker_id, self._listener) == node:
+            if liveness == PeerLiveness():
+                if self._is_outdated(watched):
+                    return False
+                # One that stands still takes no connections out of its backlog: those that try it must not fill it.
+                patience_s = interval_s + _PATIENCE_ANSWER * self._limit_s * min(
+                    1 + unanswered, UNANSWERED_MAX
+                )
+            else:
+                patience_s = interval_s / 4
+            observations, votes = await self._look(watched, node, pulse, liveness, patience_s)
+            for observation in observations:
+                unanswered = unanswered + 1 if observation is Observation.REACHED else 0
+                now = self._clock.monotonic()
+                # A stall of ours is no silence of theirs.
+                elapsed_s, looked_at = min(now - looked_at, 1.2 * self._limit_s), now
+                liveness = observe(liveness, observation, elapsed_s, self._limit_s)
+                if is_suspect(liveness, observation, self._limit_s) and await self._is_dead(
+                    watched, liveness, votes
+                ):
+                    return True
+        return None
+
+    def _is_outdated(self, watched: _Watched) -> bool:
+        return self._clock.monotonic() - watched.renewed_at > KEPT_S
 
     async def _look(
-        self,
-        watched: _Watched,
-        node: "Node",
-        channel: "BrokerChannel",
-        liveness: PeerLiveness,
-        *,
-        has_ended: bool,
+        self, watched: _Watched, node: "Node", pulse: Pulse, liveness: PeerLiveness, patience_s: float
     ) -> tuple[list[Observation], list[bool] | None]:
-        """Ask for a sign of life; where none comes, see whether a connection can be made.
+        """Wait for a sign of life; where none comes, see whether a connection can be made.
 
         Args:
             watched: The broker.
             node: Its address.
-            channel: To it.
+            pulse: Asks it.
             liveness: What is known so far.
-            has_ended: Whether its side has ended the connection since the last sign of life.
+            patience_s: How long to wait for the sign.
 
         Returns:
             What came of it, and the other brokers' votes where they were asked meanwhile.
         """
-        if liveness != PeerLiveness():
-            return [await self._try(node, _PATIENCE_ENDED if liveness.was_ended else _PATIENCE_SILENT)], None
-        if not has_ended:
-            had_connection = getattr(channel, "is_connected", False)
-            try:
-                await channel.request(ApiVersionsRequest(), 0)
-            except ConnectionFailedError as error:
-                has_ended = had_connection and error.errno != errno.ETIMEDOUT
-            except RemoteProtocolError:
-                pass
-            else:
-                return [Observation.ANSWERED], None
-        if not has_ended:
-            return [await self._try(node, _PATIENCE_SILENT)], None
-        # This is how a death looks: the others are asked at the same time.
+        found = await pulse.next(patience_s)
+        if found is Observation.ANSWERED or found is Observation.REFUSED:
+            return [found], None
+        observations = [] if found is None else [found]
+        was_ended = liveness.was_ended or found is Observation.ENDED
+        patience = _PATIENCE_ENDED if was_ended else _PATIENCE_SILENT
+        # The others are asked at the same time: at once where its side ended the connection, which is how a death
+        # looks, else when the first attempt has had its time.
+        waits_s = 0.0 if was_ended else patience * self._limit_s / _ATTEMPTS
         votes: list[bool] = []
         outcome = Observation.NOTHING
         async with trio.open_nursery() as nursery:
 
             async def ask() -> None:
+                await trio.sleep(waits_s)
                 votes.extend(await self._votes(watched))
 
             nursery.start_soon(ask)
-            outcome = await self._try(node, _PATIENCE_ENDED)
-            if outcome is not Observation.NOT_REACHED:
+            outcome = await self._try(node, patience)
+            if outcome is Observation.REFUSED and not pulse.has_answered:
+                outcome = Observation.NOT_REACHED
+            if outcome in (Observation.REACHED, Observation.NOTHING):
                 nursery.cancel_scope.cancel()
-        return [Observation.ENDED, outcome], votes
+        return [*observations, outcome], votes
 
     async def _try(self, node: "Node", patience: float) -> Observation:
         """Make a connection, in attempts of which each begins while the ones before it go on, and close it.
@@ -272,8 +270,12 @@ class SessionWatch:
                     try:
                         link = await self._dial(node.host, node.port)
                     except OSError as error:
-                        ours = error.errno in _OWN_NETWORK
-                        outcome = Observation.NOTHING if ours else Observation.NOT_REACHED
+                        if error.errno in _OWN_NETWORK:
+                            outcome = Observation.NOTHING
+                        elif error.errno == errno.ECONNREFUSED:
+                            outcome = Observation.REFUSED
+                        else:
+                            outcome = Observation.NOT_REACHED
                     else:
                         link.close()
                         outcome = Observation.REACHED

@@ -6,7 +6,11 @@ loses its leaderships by it, so the evidence has to be good:
 - A broker that a connection can be made to is alive, however long it does not answer: its kernel answers, and its
   guardian sees to it if its loop hangs.
 - A connection that the other side ended, where no new one can be made, is what the death of a process leaves behind;
-  that is enough, unless any other broker can connect.
+  that is enough, unless any other broker can connect. A connection that is refused where the broker answered before
+  says the same.
+- The kernel closes the files of a killed process one after another: for a moment new connections are accepted where
+  the former one was ended already. So a connection that can be made proves that the broker lives now, and does not
+  take back that the former one was ended; only an answer does, or time.
 - Silence alone, without a connection that was ended, may be our own network. It counts past the limit, and if most of
   the registered brokers, we among them, cannot connect. A broker that is alone with its belief does nothing.
 
@@ -14,12 +18,12 @@ Only time counts in which the watching broker was awake itself.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from wire.types import BrokerId
 
-WITNESSES = 2
+WITNESSES = 3
 """How many brokers hold the key of a broker's session."""
 
 
@@ -29,45 +33,59 @@ class Observation(Enum):
     ANSWERED = "answered"
     REACHED = "reached"  # it does not answer in time, but a connection can be made
     ENDED = "ended"  # the other side ended the connection
+    REFUSED = "refused"  # where the broker has answered, its machine says that nothing listens
     NOT_REACHED = "not reached"  # no connection can be made
     NOTHING = "nothing"  # our own network is down: that says nothing about others
 
 
 @dataclass(frozen=True, slots=True)
 class PeerLiveness:
-    """What is known of a watched broker since its last sign of life.
+    """What is known of a watched broker since it last answered.
 
     Attributes:
-        silent_s: For how long there was no sign of life, in seconds that we were awake.
-        was_ended: Whether its side ended our connection since.
+        silent_s: For how long it could not be reached, in seconds that we were awake.
+        ended_s: How long ago its side last ended our connection, or refused one; None where it has not.
     """
 
     silent_s: float = 0.0
-    was_ended: bool = False
+    ended_s: float | None = None
+
+    @property
+    def was_ended(self) -> bool:
+        """Whether its side ended our connection, and has not answered since."""
+        return self.ended_s is not None
 
 
-def observe(liveness: PeerLiveness, observation: Observation, elapsed_s: float) -> PeerLiveness:
+def observe(
+    liveness: PeerLiveness, observation: Observation, elapsed_s: float, limit_s: float
+) -> PeerLiveness:
     """Return what is known after an observation.
 
     Args:
         liveness: What was known.
         observation: What came of asking.
         elapsed_s: How long after the last observation, as far as we were awake.
+        limit_s: How long a broker may be silent.
     """
+    ended_s = None if liveness.ended_s is None else liveness.ended_s + elapsed_s
     match observation:
-        case Observation.ANSWERED | Observation.REACHED:
+        case Observation.ANSWERED:
             return PeerLiveness()
-        case Observation.ENDED:
-            return PeerLiveness(liveness.silent_s + elapsed_s, was_ended=True)
+        case Observation.REACHED:
+            return PeerLiveness(0.0, None if ended_s is None or ended_s > limit_s else ended_s)
+        case Observation.ENDED | Observation.REFUSED:
+            return PeerLiveness(liveness.silent_s + elapsed_s, 0.0)
         case Observation.NOT_REACHED:
-            return replace(liveness, silent_s=liveness.silent_s + elapsed_s)
+            return PeerLiveness(liveness.silent_s + elapsed_s, ended_s)
         case Observation.NOTHING:
             return liveness
 
 
 def is_suspect(liveness: PeerLiveness, observation: Observation, limit_s: float) -> bool:
     """Whether it is time to ask the other brokers."""
-    return observation is Observation.NOT_REACHED and (liveness.was_ended or liveness.silent_s > limit_s)
+    if observation not in (Observation.NOT_REACHED, Observation.REFUSED):
+        return False
+    return liveness.was_ended or liveness.silent_s > limit_s
 
 
 def is_dead(liveness: PeerLiveness, votes: Collection[bool], registered: int) -> bool:

@@ -97,6 +97,42 @@ def test_a_dead_host_is_found(seed: int, victims: str, way: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("lingers_s", [0.02, 0.3])
+def test_a_port_that_outlives_its_connections_hides_no_death(seed: int, lingers_s: float) -> None:
+    """Two of three die at once: all that tells the third one is that their connections ended."""
+
+    async def test(cluster: SimulatedCluster) -> None:
+        (controller,) = controllers(cluster)
+        dying = [controller, (controller + 1) % 3]
+        session_ids = [session_of(cluster, number) for number in dying]
+        await cluster.kill(*dying, guarded=False, lingers_s=lingers_s)
+        assert await found_dead(cluster, session_ids) < FOUND_S
+
+    simulated(seed, test)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("later_s", [0.0, 0.1, 0.3])
+def test_a_broker_that_was_slow_before_it_died_is_found(seed: int, later_s: float) -> None:
+    """The third one's questions have just gone unanswered: it must not be without a connection whose end it notices."""
+
+    async def test(cluster: SimulatedCluster) -> None:
+        (controller,) = controllers(cluster)
+        survivor = (controller + 2) % 3
+        dying = [controller, (controller + 1) % 3]
+        session_ids = [session_of(cluster, number) for number in dying]
+        for number in dying:
+            cluster.network.cut(f"broker-{number}", f"broker-{survivor}", one_way=True)
+        await trio.sleep(0.8)
+        cluster.network.heal_all()
+        await trio.sleep(later_s)
+        await cluster.kill(*dying, guarded=False)
+        assert await found_dead(cluster, session_ids) < FOUND_S
+
+    simulated(seed, test)
+
+
+@pytest.mark.parametrize("seed", range(5))
 def test_a_host_that_is_cut_off_is_found_once(seed: int) -> None:
     async def test(cluster: SimulatedCluster) -> None:
         session_id = session_of(cluster, 2)

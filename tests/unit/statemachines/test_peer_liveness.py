@@ -17,16 +17,31 @@ LIMIT_S = 1.0
 def after(*observations: tuple[Observation, float]) -> PeerLiveness:
     liveness = PeerLiveness()
     for observation, elapsed_s in observations:
-        liveness = observe(liveness, observation, elapsed_s)
+        liveness = observe(liveness, observation, elapsed_s, LIMIT_S)
     return liveness
 
 
-ANSWERED, REACHED, ENDED, NOT_REACHED, NOTHING = Observation
+ANSWERED, REACHED, ENDED, REFUSED, NOT_REACHED, NOTHING = Observation
 
 
-@pytest.mark.parametrize("sign", [ANSWERED, REACHED])
-def test_a_sign_of_life_clears_all_suspicion(sign: Observation) -> None:
-    assert after((ENDED, 0.1), (NOT_REACHED, 5.0), (sign, 0.1)) == PeerLiveness()
+def test_an_answer_clears_all_suspicion() -> None:
+    assert after((ENDED, 0.1), (NOT_REACHED, 5.0), (ANSWERED, 0.1)) == PeerLiveness()
+
+
+def test_a_connection_clears_the_suspicion_of_silence() -> None:
+    assert after((NOT_REACHED, 5.0), (REACHED, 0.1)) == PeerLiveness()
+
+
+def test_a_connection_takes_back_an_ended_one_only_with_time() -> None:
+    for_a_moment = after((ENDED, 0.1), (REACHED, 0.1), (NOT_REACHED, 0.1))
+    assert for_a_moment.was_ended
+    assert is_suspect(for_a_moment, NOT_REACHED, LIMIT_S)
+    assert not after((ENDED, 0.1), (REACHED, 0.9), (REACHED, 0.2), (NOT_REACHED, 0.1)).was_ended
+
+
+def test_a_refused_connection_counts_as_an_ended_one() -> None:
+    assert is_suspect(after((REFUSED, 0.0)), REFUSED, LIMIT_S)
+    assert is_dead(after((REFUSED, 0.0)), [], 3)
 
 
 def test_an_ended_connection_and_no_new_one_is_suspect_at_once() -> None:
@@ -61,10 +76,10 @@ def test_silence_takes_most_of_the_brokers(votes: int, registered: int, dead: bo
 @pytest.mark.parametrize(
     ("broker", "controller", "candidates", "witnesses"),
     [
-        (1, 3, [1, 2, 3, 4], (3, 2)),
-        (4, 3, [1, 2, 3, 4], (3, 1)),
-        (3, 3, [1, 2, 3, 4], (4, 1)),
-        (3, None, [1, 2, 3, 4], (4, 1)),
+        (1, 3, [1, 2, 3, 4, 5], (3, 2, 4)),
+        (4, 3, [1, 2, 3, 4, 5], (3, 5, 1)),
+        (3, 3, [1, 2, 3, 4, 5], (4, 5, 1)),
+        (3, None, [1, 2, 3, 4, 5], (4, 5, 1)),
         (1, 9, [1, 2], (2,)),
         (1, 1, [1], ()),
         (1, 2, [1, 2, 3], (2, 3)),
