@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -97,9 +98,12 @@ class ComposedCluster:
         for service in ("zookeeper", *(f"broker-{b}" for b in BROKERS)):
             wait_until(lambda service=service: self._health(service) == "healthy", f"{service} healthy")
 
-    def kill(self, broker: int) -> None:
-        """``docker kill``."""
-        self._broker(broker).kill()
+    def kill(self, *brokers: int) -> None:
+        """``docker kill``, of all at the same time."""
+        containers = [self._broker(broker) for broker in brokers]
+        with ThreadPoolExecutor(len(containers)) as threads:
+            for killed in [threads.submit(container.kill) for container in containers]:
+                killed.result()
 
     def start(self, broker: int) -> None:
         """``docker start``."""

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -42,12 +43,16 @@ _SETTINGS = {
 class HarmedCluster(Cluster):
     """Three brokers and three ZooKeeper servers in network namespaces.
 
+    Args:
+        data: An empty directory.
+        settings: Of every broker, over those that the tests have.
+
     Attributes:
         network: Whose links can be cut; broker N is the host ``bN``.
         ensemble: The ZooKeeper servers.
     """
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, settings: Mapping[str, str] = MappingProxyType({})) -> None:
         self.network = Network()
         self.ensemble = Ensemble(self.network, data)
         addresses = {broker: self.network.add_host(host(broker)) for broker in BROKERS}
@@ -57,14 +62,15 @@ class HarmedCluster(Cluster):
         for broker, address in addresses.items():
             folder = self._folder(broker)
             folder.mkdir()
-            settings = _SETTINGS | {
+            own = {
                 "broker.id": str(broker),
                 "listeners": f"PLAINTEXT://{address}:{PORT}",
                 "log.dirs": str(folder / "logs"),
                 "zookeeper.connect": self.ensemble.connect,
                 "ottla.management.socket": str(folder / "management.sock"),
             }
-            (folder / "server.properties").write_text("".join(f"{k}={v}\n" for k, v in settings.items()))
+            lines = [f"{key}={value}\n" for key, value in (_SETTINGS | dict(settings) | own).items()]
+            (folder / "server.properties").write_text("".join(lines))
         try:
             self.ensemble.start(*SERVERS)
             self.start(*BROKERS)

@@ -73,6 +73,12 @@ class Network:
         """Cut a host off from everything."""
         _run("ip", "-n", self._hub, "link", "set", name, "down")
 
+    def lose_packets(self, name: str, part: float) -> None:
+        """Lose a part of what comes to a host and of what it sends, by chance."""
+        for chain in ("INPUT", "OUTPUT"):
+            chance = ("-m", "statistic", "--mode", "random", "--probability", str(part), "-j", "DROP")
+            _run(*self.on(name), "iptables", "-A", chain, *chance)
+
     def lose_answers(self, name: str) -> None:
         """Let nothing that a host says reach the test's own clients, but for resets; what they say arrives."""
         silent = ("-p", "tcp", "!", "--tcp-flags", "RST", "RST", "-j", "DROP")
