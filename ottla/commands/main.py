@@ -19,6 +19,7 @@ _COMMANDS: Final = {
     "start": ("ottla.commands.local.start", "Start stopped or killed brokers again."),
     "status": ("ottla.commands.local.status", "Show brokers, controller, partitions, leaders and ISR."),
     "broker": ("ottla.commands.local.broker", "Run one broker in the foreground."),
+    "web": ("ottla.commands.web.web", "Serve a web page of a cluster."),
     "topics": ("ottla.commands.topics.topics", "Create, list, describe, alter and delete topics."),
     "groups": ("ottla.commands.groups.groups", "List, describe and delete groups; reset their offsets."),
     "transactions": (
