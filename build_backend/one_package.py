@@ -10,6 +10,7 @@ import io
 import os
 import tarfile
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,6 @@ from typing import Any, Final
 
 from setuptools import build_meta
 from setuptools.build_meta import (
-    build_editable,
     get_requires_for_build_editable,
     get_requires_for_build_sdist,
     get_requires_for_build_wheel,
@@ -55,6 +55,17 @@ def build_wheel(
     metadata = None if metadata_directory is None else os.path.abspath(metadata_directory)
     with _distribution_tree():
         name: str = build_meta.build_wheel(target, config_settings, metadata)
+    return name
+
+
+def build_editable(
+    wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
+) -> str:
+    """Build the wheel that maps the repository's names, and return its file name, as PEP 660 has it."""
+    with warnings.catch_warnings():
+        # Setuptools warns everybody of folders with a package's name, which are what this install is made of.
+        warnings.filterwarnings("ignore", message=r"\s*Editable installation")
+        name: str = build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
     return name
 
 
