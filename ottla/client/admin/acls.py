@@ -81,7 +81,7 @@ class AclsAdmin:
         """Return the rules that are meant, sorted.
 
         Raises:
-            ClientError: the cluster refuses to tell, or has no authorizer.
+            ClientError: the cluster refuses, or has no authorizer.
         """
         request = describe_acls.DescribeAclsRequest(
             resource_type_filter=_code(selection.resource_type),

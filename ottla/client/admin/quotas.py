@@ -30,7 +30,7 @@ class QuotasAdmin:
             strict: Whether it may have no others.
 
         Raises:
-            ClientError: the cluster refuses to tell.
+            ClientError: the cluster refuses.
         """
         request = describe_client_quotas.DescribeClientQuotasRequest(
             components=[

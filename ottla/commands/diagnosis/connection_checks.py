@@ -141,7 +141,7 @@ class Doctor:
         self._ask_other = ask_other
 
     async def examine(self, bootstrap: Sequence[Address]) -> Diagnosis:
-        """Look at the bootstrap addresses, then at every broker that they tell of."""
+        """Look at the bootstrap addresses, then at every broker that they name."""
         diagnosis = Diagnosis()
         answered: list[tuple[str, MetadataResponse]] = []
         for host, port in bootstrap:

@@ -1,4 +1,4 @@
-"""Electing leaders from the command line, and telling what came of it."""
+"""Electing leaders from the command line, and reporting the outcome."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -72,7 +72,7 @@ def stop_everything(state: ClusterState, timeout_s: float = STOP_TIMEOUT_S) -> C
     deadline = clock.monotonic() + min(_FAREWELL_S, timeout_s)
     for broker in running:
         if broker.pid is not None and not wait_exit(broker.pid, max(0.0, deadline - clock.monotonic())):
-            # Told again, a broker leaves without giving its leaders away.
+            # Signalled again, a broker leaves without handing its partitions over.
             _send(broker.pid, signal.SIGTERM)
     _end(running, timeout_s)
     if state.zookeeper_is_running and state.zookeeper_pid is not None:

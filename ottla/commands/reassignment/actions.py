@@ -130,7 +130,7 @@ async def run_execute(admin: Admin, options: Options) -> int:
 
 
 async def verify(admin: Admin, options: Options) -> int:
-    """Tell of each partition of a file whether it is where it shall be; take throttles away if nothing moves."""
+    """Report for each partition of a file whether it is where it shall be; take throttles away if nothing moves."""
     targets = read_targets(options["reassignment_json_file"])
     ongoing = await admin.list_reassignments()
     present = replicas_of(await admin.describe_topics(None))

@@ -128,7 +128,7 @@ async def follow(
     Cancelled, it leaves the reassignment going on.
 
     Raises:
-        ClientError: the cluster refuses to tell.
+        ClientError: the cluster refuses.
         BrokerUnreachable: it cannot be reached.
     """
     meter = RateMeter()
