@@ -29,11 +29,13 @@ $(INSTALLED): pyproject.toml
 
 # Apache Kafka's own tools and clients, from Maven Central: what the compat tests and the benchmarks compare with.
 # Without Maven the cluster still runs; `make test` names the tests that need the jars and are not run.
-$(KAFKA_LIBS)/.fetched: tests/kafka/pom.xml tests/kafka/old-clients.xml
+$(KAFKA_LIBS)/.fetched: tests/kafka/pom.xml tests/kafka/old-clients.xml tests/kafka/old-consumer.xml
 	mkdir -p $(KAFKA_LIBS)
 	if command -v mvn >/dev/null; then \
 	  mvn --quiet --batch-mode --file tests/kafka/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(KAFKA_LIBS) && \
-	  mvn --quiet --batch-mode --file tests/kafka/old-clients.xml dependency:copy -DoutputDirectory=$(CURDIR)/$(KAFKA_LIBS)/old && touch $@; \
+	  mvn --quiet --batch-mode --file tests/kafka/old-clients.xml dependency:copy -DoutputDirectory=$(CURDIR)/$(KAFKA_LIBS)/old && \
+	  mvn --quiet --batch-mode --file tests/kafka/old-consumer.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(KAFKA_LIBS)/old-consumer && \
+	  touch $@; \
 	else echo "Maven is not installed: Apache Kafka's jars for the compat tests were not fetched (apt install maven)" >&2; fi
 
 clean:

@@ -179,6 +179,18 @@ def kafka_java(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> li
     ]
 
 
+@pytest.fixture(scope="session")
+def old_kafka_java(kafka_java: list[str], kafka_libs: Path) -> list[str]:
+    """The command that runs a main class of Apache Kafka 1.1.1, with what 3.9 logs by."""
+    *command, _ = kafka_java
+    jars = [
+        kafka_libs / "old-consumer" / "*",
+        *kafka_libs.glob("slf4j-reload4j-*.jar"),
+        *kafka_libs.glob("reload4j-*.jar"),
+    ]
+    return [*command, os.pathsep.join(map(str, jars))]
+
+
 def libs_path(libs: Path) -> str:
     """Return the class path of a folder of jars."""
     return f"{libs}/*"

@@ -21,6 +21,7 @@ _ZOOKEEPERS = ("zookeeper:3.9", "ottla-local/zookeeper")
 NEEDS_OF_FIXTURES: Mapping[str, Sequence[str]] = {
     "kafka_libs": ("Apache Kafka",),
     "kafka_java": ("Apache Kafka", "JDK"),
+    "old_kafka_java": ("Apache Kafka", "Apache Kafka's old consumer", "JDK"),
     "make_group": ("kcat",),
     "harmed_cluster": ("root", "network tools"),
     "disks": ("root",),
@@ -61,6 +62,11 @@ def _lacks_kafka() -> str | None:
     return None if list(KAFKA_LIBS.glob("kafka-clients-*.jar")) else f"no jars in {KAFKA_LIBS}"
 
 
+def _lacks_old_consumer() -> str | None:
+    folder = KAFKA_LIBS / "old-consumer"
+    return None if list(folder.glob("kafka_2.11-*.jar")) else f"no jars in {folder}"
+
+
 def _lacks_root() -> str | None:
     return None if os.geteuid() == 0 else "the tests run as another user"
 
@@ -84,6 +90,12 @@ NEEDS: Mapping[str, Need] = {
     "JDK": Need(_lacks_programs("java", "javac"), f"apt install {_JDK}", {"javac": _JDK}),
     "Apache Kafka": Need(
         _lacks_kafka,
+        "apt install maven, then make install",
+        {"mvn": "maven", "javac": _JDK},
+        [["make", "--silent", ".cache/kafka-libs/.fetched"]],
+    ),
+    "Apache Kafka's old consumer": Need(
+        _lacks_old_consumer,
         "apt install maven, then make install",
         {"mvn": "maven", "javac": _JDK},
         [["make", "--silent", ".cache/kafka-libs/.fetched"]],

@@ -1,7 +1,6 @@
 """Ends of a group over a fake ensemble: balance, positions, and what faults of the ensemble do to them."""
 
 import json
-import re
 from collections.abc import Iterator
 
 import pytest
@@ -29,12 +28,15 @@ def brokers() -> Iterator[InProcessCluster]:
         yield running
 
 
-@pytest.fixture
-def topic(brokers: InProcessCluster, request: pytest.FixtureRequest) -> str:
-    """A topic of four partitions with ten records each."""
-    name = re.sub("[^a-z]+", "-", request.node.name.lower()).strip("-")
+@pytest.fixture(scope="module")
+def topic(brokers: InProcessCluster) -> str:
+    """A topic of four partitions with ten records each; each test has an ensemble, and so a group, of its own."""
+    return make_topic(brokers, "records", 10)
+
+
+def make_topic(brokers: InProcessCluster, name: str, count: int) -> str:
     brokers.create_topic(name, partitions=4)
-    trio.run(fill, brokers.bootstrap_servers, name, 10)
+    trio.run(fill, brokers.bootstrap_servers, name, count)
     return name
 
 
@@ -125,7 +127,7 @@ def test_an_expired_session_registers_again_and_commits_nothing(brokers, topic) 
 
 def test_nothing_is_handed_out_while_the_session_may_be_over(brokers, topic) -> None:
     async def story() -> None:
-        settings = {"zookeeper_session_timeout": 0.3, "consumer_timeout": 1.0}
+        settings = {"zookeeper_session_timeout": 0.2, "consumer_timeout": 0.3}
         async with (
             world(brokers.bootstrap_servers, **{topic: 4}) as here,
             here.connector(**settings) as end,
@@ -286,8 +288,7 @@ def test_no_broker_is_waited_for(brokers, topic) -> None:
 
 
 def test_filters_follow_topics(brokers, topic) -> None:
-    brokers.create_topic(f"{topic}-late", partitions=4)
-    trio.run(fill, brokers.bootstrap_servers, f"{topic}-late", 1)
+    make_topic(brokers, f"{topic}-late", 1)
 
     async def story() -> None:
         async with world(brokers.bootstrap_servers, **{topic: 4, "zzz": 1}) as here:
@@ -311,7 +312,9 @@ def test_filters_follow_topics(brokers, topic) -> None:
     trio.run(story)
 
 
-def test_largest_begins_at_the_end(brokers, topic) -> None:
+def test_largest_begins_at_the_end(brokers) -> None:
+    topic = make_topic(brokers, "growing", 10)
+
     async def story() -> None:
         async with (
             world(brokers.bootstrap_servers, **{topic: 4}) as here,
