@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from simulation.cluster import SimulatedCluster
+from simulation.cluster import Machine, SimulatedCluster
 from tests.simulation.test_broker import controller_of, know_each_other
 from tests.simulation.transactional_client import Asking, Transformer
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -158,7 +158,34 @@ async def restarts(cluster: SimulatedCluster, transformers: list[Transformer]) -
             await cluster.start(victim)
 
 
-STORIES = {story.__name__: story for story in (nothing, kills, losses, all_at_once, restarts)}
+async def pauses(cluster: SimulatedCluster, transformers: list[Transformer]) -> None:
+    """Have one broker after the other stand still, for less than its session or for longer."""
+    chance = cluster.random
+    while True:
+        await trio.sleep(chance.uniform(0.05, 1.0))
+        machine = cluster.machines[chance.choice(sorted(cluster.running()))]
+        pause(cluster, machine)
+        try:
+            await trio.sleep(chance.uniform(0.5, 12.0))
+        finally:
+            go_on(cluster, machine)
+
+
+def pause(cluster: SimulatedCluster, machine: Machine) -> None:
+    """Have a machine stand still: what it says is not heard any more, and what is said to it waits."""
+    assert machine.session is not None
+    cluster.network.isolate(machine.name)
+    machine.session.disconnect(silently=True)
+
+
+def go_on(cluster: SimulatedCluster, machine: Machine) -> None:
+    """Let it go on."""
+    assert machine.session is not None
+    cluster.network.rejoin(machine.name)
+    machine.session.reconnect()
+
+
+STORIES = {story.__name__: story for story in (nothing, kills, losses, all_at_once, restarts, pauses)}
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -129,6 +129,7 @@ class Transformer(Asking):
     ) -> None:
         super().__init__(cluster)
         self.producer = (-1, -1)
+        self.transaction_timeout_ms = 8_000
         self.name = name
         self.source = source
         self.target = target
@@ -154,7 +155,9 @@ class Transformer(Asking):
 
     async def initialise(self) -> None:
         """Get an epoch; what an earlier one left open is ended."""
-        request = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=8_000)
+        request = InitProducerIdRequest(
+            transactional_id=self.name, transaction_timeout_ms=self.transaction_timeout_ms
+        )
         while True:
             answer = await self.ask(await self.coordinator(1, self.name), request, 4)
             if answer is not None and not answer.error_code:
