@@ -9,14 +9,16 @@ import json
 import pytest
 import trio
 
-from cluster.zookeeper.znodes import TopicZnode
-from tests.simulation.kill_at_every_write import CONTROLLER, TOPIC, tell_with_kills
+from cluster.zookeeper.znodes import PartitionStateZnode, TopicZnode
+from simulation.cluster import SimulatedCluster
+from tests.simulation.kill_at_every_write import CONTROLLER, DOWN_S, TOPIC, Telling, tell, tell_with_kills
 from tests.simulation.producing import Producing
 from wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
+from wire.types import TopicPartition
 
 ORIGIN = [0, 1, 2]
 TARGET = [3, 2, 1]
@@ -62,3 +64,44 @@ class Move(Producing):
 @pytest.mark.parametrize("victim", VICTIMS)
 def test_a_broker_is_killed_at_each_step_of_a_move(victim: str, guarded: bool) -> None:
     tell_with_kills(Move, VICTIMS[victim], guarded=guarded, least_writes=5)
+
+
+class UnreachedSource(Telling):
+    """The controller cannot reach the broker that is to leave while it completes the move, and then dies."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        super().__init__(cluster)
+        self.source = self.target = self.stays = self.first = -1
+
+    async def prepare(self, nursery: trio.Nursery) -> None:
+        self.first = self.controller()
+        self.source, self.stays, self.target = sorted(self.cluster.running().keys() - {self.first})
+        await self.create([self.source, self.stays])
+
+    async def act(self) -> None:
+        move = ReassignablePartition(partition_index=0, replicas=[self.target, self.stays])
+        topics = [ReassignableTopic(name=TOPIC, partitions=[move])]
+        await self.ask(self.first, AlterPartitionReassignmentsRequest(topics=topics), 0)
+        await self._reached.wait()
+        await trio.sleep(DOWN_S / 2)
+        self.cluster.network.heal_all()
+
+    def _on_write(self, written: object) -> None:
+        super()._on_write(written)
+        tree = self.cluster.ensemble.tree
+        state = json.loads(tree.read(PartitionStateZnode.path(TopicPartition(TOPIC, 0))).data)
+        topic = json.loads(tree.read(TopicZnode.path(TOPIC)).data)
+        if topic["adding_replicas"] and self.target in state["isr"]:
+            self.cluster.network.cut(f"broker-{self.first}", f"broker-{self.source}")
+        if topic["partitions"] == {"0": [self.target, self.stays]}:
+            self._reached.set()
+
+    def is_done(self) -> bool:
+        return self._reached.is_set() and self.leader() == self.target and not self.partition(self.source)
+
+    async def check(self) -> None:
+        assert self.cluster.running().keys() >= {self.source, self.first}
+
+
+def test_a_replica_that_a_dead_controller_could_not_stop_gives_its_role_back() -> None:
+    tell(UnreachedSource, 1, CONTROLLER, 1 << 30)

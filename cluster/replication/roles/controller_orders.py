@@ -13,7 +13,16 @@ from wire.messages.leader_and_isr import (
     LeaderAndIsrTopicError,
 )
 from wire.messages.stop_replica import StopReplicaRequest
-from wire.types import NO_LEADER_EPOCH, NO_TOPIC_ID, LeaderEpoch, TopicId, TopicPartition
+from wire.messages.update_metadata import UpdateMetadataRequest
+from wire.types import (
+    LEADER_DURING_DELETE,
+    NO_LEADER_EPOCH,
+    NO_TOPIC_ID,
+    BrokerId,
+    LeaderEpoch,
+    TopicId,
+    TopicPartition,
+)
 
 if TYPE_CHECKING:
     from storage.log import Log
@@ -58,6 +67,21 @@ def stops_in(request: StopReplicaRequest) -> Iterable[tuple[TopicPartition, Lead
     for one in request.ungrouped_partitions:
         key = TopicPartition(one.topic_name, one.partition_index)
         yield key, NO_LEADER_EPOCH, request.delete_partitions
+
+
+def others_in(
+    request: UpdateMetadataRequest, broker_id: BrokerId
+) -> Iterable[tuple[TopicPartition, TopicId, LeaderEpoch]]:
+    """Return the partitions that a request assigns to other brokers only, with their leaders' epochs."""
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            if broker_id not in state.replicas and state.leader != LEADER_DURING_DELETE:
+                key = TopicPartition(topic.topic_name, state.partition_index)
+                yield key, TopicId(topic.topic_id), LeaderEpoch(state.leader_epoch)
+    for state in request.ungrouped_partition_states:
+        if broker_id not in state.replicas and state.leader != LEADER_DURING_DELETE:
+            key = TopicPartition(state.topic_name, state.partition_index)
+            yield key, NO_TOPIC_ID, LeaderEpoch(state.leader_epoch)
 
 
 def answer_to(

@@ -8,6 +8,8 @@ Rules of this file:
   is answered as stale. Another topic's id is refused, and deletes nothing.
 - Logs are made first, in threads and in slices; then each partition changes its role in one synchronous step, the loop
   turning between slices. A request for thousands of partitions stalls nobody.
+- A role ends where the replicas of a newer leader epoch are elsewhere: the controller that moved the replica away may
+  have died before it could send StopReplica, and no later one knows of us. The log stays; only StopReplica deletes.
 - A log that should be there and is not (we are in the ISR, and the partition is older than our disks) means an emptied
   disk: we answer KAFKA_STORAGE_ERROR and take no role, so that the empty log never leads. Kafka would lead, and lose.
 """
@@ -23,7 +25,7 @@ from cluster.replication.follower.fetcher_pool import FetcherPool
 from cluster.replication.leader.fetch_service import FetchService
 from cluster.replication.moves.replica_moves import ReplicaMoves
 from cluster.replication.partition.partition import Partition
-from cluster.replication.roles.controller_orders import RoleOrder, answer_to, orders_in, stops_in
+from cluster.replication.roles.controller_orders import RoleOrder, answer_to, orders_in, others_in, stops_in
 from cluster.replication.roles.hosted_partitions import HostedPartitions
 from cluster.replication.roles.replica_logs import ReplicaLogs
 from storage.errors import LogError, StorageError
@@ -96,7 +98,7 @@ class ControllerRequests:
         populated: Set by the first LeaderAndIsr: high watermarks must not be checkpointed before it, for the
             partitions that are not there yet would be missing.
         on_leadership_change: Called with the partitions that this broker begins to lead, and to follow.
-        on_stopped: Called with the partitions whose replicas were deleted here, with the leader epoch if given.
+        on_stopped: Called with the partitions that were deleted here or left, with the leader epoch if given.
         on_deleted: Called with the partitions that no longer exist in the cluster.
     """
 
@@ -325,13 +327,12 @@ class ControllerRequests:
         if partition is not None:
             if epoch not in (EPOCH_DURING_DELETE, NO_LEADER_EPOCH) and epoch < partition.leader_epoch:
                 return Error.FENCED_LEADER_EPOCH
-            self._fetcher_pool.leave(topic_partition)
             if delete:
-                self._moves.stop(topic_partition)
-                del self._hosted.online[topic_partition]
-                partition.stop(self._hosted.absence(topic_partition))
-            elif not partition.is_leader:
-                partition.truncated()
+                self._end_role(partition)
+            else:
+                self._fetcher_pool.leave(topic_partition)
+                if not partition.is_leader:
+                    partition.truncated()
         if delete:
             self.checkpointed_watermarks.pop(topic_partition, None)
             deleted.append((topic_partition, epoch if epoch >= 0 else None))
@@ -381,7 +382,34 @@ class ControllerRequests:
                     leader = partition.leader
                     if leader and (partition.is_under_replicated or partition.waiters.parked_acks):
                         leader.reconsider(now)
+            self._leave_reassigned(request)
             if deleted:
                 for callback in self.on_deleted:
                     callback(deleted)
             return UpdateMetadataResponse()
+
+    def _leave_reassigned(self, request: UpdateMetadataRequest) -> None:
+        """End the roles in partitions whose replicas, in a newer epoch, are all elsewhere."""
+        left: list[tuple[TopicPartition, LeaderEpoch | None]] = []
+        for topic_partition, topic_id, epoch in others_in(request, self._broker_id):
+            partition = self._hosted.get(topic_partition)
+            if partition is None or partition.log is None or epoch <= partition.leader_epoch:
+                continue
+            if NO_TOPIC_ID not in (topic_id, partition.log.topic_id) and topic_id != partition.log.topic_id:
+                continue
+            logger.info(
+                "%s is assigned to other brokers in epoch %d: its role here ends", topic_partition, epoch
+            )
+            self._end_role(partition)
+            left.append((topic_partition, epoch))
+        if left:
+            self._fetcher_pool.stop_idle()
+            for callback in self.on_stopped:
+                callback(left)
+
+    def _end_role(self, partition: Partition) -> None:
+        topic_partition = partition.topic_partition
+        self._fetcher_pool.leave(topic_partition)
+        self._moves.stop(topic_partition)
+        del self._hosted.online[topic_partition]
+        partition.stop(self._hosted.absence(topic_partition))

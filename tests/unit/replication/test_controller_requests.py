@@ -12,6 +12,7 @@ from storage.store import LogStore
 from tests.unit.replication.in_memory import (
     P0,
     TOPIC,
+    TOPIC_ID,
     fetch_request,
     leader_and_isr,
     partitions_of,
@@ -26,7 +27,7 @@ from wire.messages.stop_replica import (
     StopReplicaTopicState,
     StopReplicaTopicV1,
 )
-from wire.types import TopicId, TopicPartition
+from wire.types import LEADER_DURING_DELETE, NO_TOPIC_ID, TopicId, TopicPartition
 
 OTHER_ID = TopicId(bytes(reversed(range(16))))
 
@@ -370,6 +371,35 @@ def test_an_older_controllers_metadata_is_refused(broker):
     response = broker.run(broker.replicas.roles.update_metadata, update_metadata((1,), {}))
     assert response.error_code == Error.STALE_CONTROLLER_EPOCH
     assert broker.metadata.snapshot is before
+
+
+@pytest.mark.parametrize(
+    ("change", "is_left"),
+    [
+        ({"replicas": [2, 3], "leader_epoch": 6}, True),
+        ({"replicas": [2, 3], "leader_epoch": 5}, False),
+        ({"replicas": [2, 3], "leader_epoch": 6, "leader": LEADER_DURING_DELETE}, False),
+        ({"replicas": [2, 1], "leader_epoch": 6}, False),
+    ],
+    ids=["elsewhere", "no newer epoch", "being deleted", "still here"],
+)
+@pytest.mark.parametrize("topic_id", [TOPIC_ID, NO_TOPIC_ID, OTHER_ID], ids=["same", "none", "another"])
+def test_a_role_ends_where_a_newer_epoch_has_the_partition_elsewhere(broker, change, is_left, topic_id):
+    broker.lead(epoch=5)
+    broker.produce(3)
+    left = []
+    broker.replicas.roles.on_stopped.append(left.extend)
+    request = update_metadata((1, 2, 3), {})
+    (topic,) = request.topic_states
+    topic.topic_id = topic_id
+    for name, value in change.items():
+        setattr(topic.partition_states[0], name, value)
+    broker.run(broker.replicas.roles.update_metadata, request)
+    is_left = is_left and topic_id != OTHER_ID
+    assert (broker.replicas.hosted.get(P0) is None) is is_left
+    assert left == ([(P0, 6)] if is_left else [])
+    # The data stays until StopReplica says otherwise.
+    assert broker.store.get(P0).log_end_offset == 3
 
 
 # Failed directories
