@@ -2,8 +2,8 @@
 must be.
 
 A v2 batch whose codec is kept is checked by its header and checksum, and patched where it lies. Records are
-decoded only where a topic asks for it: keys on a compacted topic, bounds on timestamps, another codec, or an
-old format to convert.
+walked only where a topic asks for it: keys on a compacted topic, bounds on timestamps, another codec. Only old
+formats are decoded, to be converted.
 """
 
 from collections.abc import Sequence
@@ -19,6 +19,7 @@ from storage.errors import (
 )
 from storage.log_config import INT64_MAX, LogConfig
 from storage.producer_table import AppendOrigin
+from storage.record_check import check_records
 from wire.records.batch import (
     MAGIC,
     BatchHeader,
@@ -29,11 +30,11 @@ from wire.records.batch import (
     peek_magic,
     read_header,
 )
-from wire.records.builder import BatchBuilder
+from wire.records.builder import recompress_batch
 from wire.records.compression import Compression
 from wire.records.errors import CorruptRecordError, UnsupportedCompressionError
 from wire.records.legacy import iter_legacy, up_convert
-from wire.records.record import Record, iter_records
+from wire.records.record import Record, records_bytes
 from wire.types import NO_TIMESTAMP, LeaderEpoch, Offset, WallMs
 
 _ERRORS_SHOWN: Final = 3
@@ -119,7 +120,7 @@ def _prepare_v2(
     if target is not header.compression and not (header.is_control and not header.is_compressed):
         return _recompress(records, header, target, config, first_offset, leader_epoch, now)
     if _must_look_inside(config, header, now, origin):
-        _check_records(_decode(records, header), config, now)
+        _check_records(records, header, config, now)
     patch_offset_and_epoch(records, 0, first_offset, leader_epoch)
     if append_time is not None:
         patch_log_append_time(records, 0, append_time)
@@ -185,41 +186,51 @@ def _must_look_inside(config: LogConfig, header: BatchHeader, now: WallMs, origi
     )
 
 
-def _decode(records: memoryview | bytearray, header: BatchHeader) -> list[Record]:
+def _check_records(
+    records: memoryview | bytearray, header: BatchHeader, config: LogConfig, now: WallMs
+) -> tuple[bytes, WallMs]:
+    """Check what the topic asks of records; return them, decompressed, and their greatest timestamp."""
+    earliest, latest = _bounds(config, now)
     try:
-        return list(iter_records(records, 0, header))
+        data = records_bytes(records, 0, header)
+        found = check_records(data, header, earliest, latest)
     except CorruptRecordError as error:
         # The checksum fits: the producer wrote it so.
         raise InvalidRecordError(str(error)) from error
+    _refuse(found.keyless, found.untimely, config, now)
+    return data, found.max_timestamp
 
 
-def _check_records(records: Sequence[Record], config: LogConfig, now: WallMs) -> None:
+def _bounds(config: LogConfig, now: WallMs) -> tuple[int, int]:
+    """Return the least and the greatest timestamp that a record may have."""
     before, after = config.timestamp_before_max_ms, config.timestamp_after_max_ms
-    check_times = not config.is_log_append_time and (before != INT64_MAX or after != INT64_MAX)
-    needs_key = config.compacts
+    if config.is_log_append_time:
+        before = after = INT64_MAX
+    return now - before, now + after
+
+
+def _refuse(
+    keyless: Sequence[int], untimely: Sequence[tuple[int, WallMs]], config: LogConfig, now: WallMs
+) -> None:
+    """Raise what is wrong with records, each named once."""
+    wrong: dict[int, str] = {}
+    if config.compacts:
+        wrong |= dict.fromkeys(keyless, "Compacted topic cannot accept message without key")
     bad_time = False
-    errors: list[RecordError] = []
-    for index, record in enumerate(records):
-        if needs_key and record.key is None:
-            errors.append(RecordError(index, "Compacted topic cannot accept message without key"))
-        elif check_times and record.timestamp != NO_TIMESTAMP:
-            late = now - record.timestamp
-            if late > before or -late > after:
-                bad_time = True
-                errors.append(
-                    RecordError(
-                        index,
-                        f"Timestamp {record.timestamp} is out of range: it should be within "
-                        f"[{now - before}, {now + after}]",
-                    )
-                )
+    for index, timestamp in untimely:
+        if index not in wrong:
+            bad_time = True
+            earliest, latest = _bounds(config, now)
+            wrong[index] = (
+                f"Timestamp {timestamp} is out of range: it should be within [{earliest}, {latest}]"
+            )
+    if not wrong:
+        return
+    errors = [RecordError(index, wrong[index]) for index in sorted(wrong)]
     if bad_time:
         raise InvalidTimestampError("One or more records have been rejected due to invalid timestamp", errors)
-    if errors:
-        shown = "; ".join(f"{error.batch_index}: {error.message}" for error in errors[:_ERRORS_SHOWN])
-        raise InvalidRecordError(
-            f"{len(errors)} records have been rejected, the first of them: {shown}", errors
-        )
+    shown = "; ".join(f"{error.batch_index}: {error.message}" for error in errors[:_ERRORS_SHOWN])
+    raise InvalidRecordError(f"{len(errors)} records have been rejected, the first of them: {shown}", errors)
 
 
 def _recompress(
@@ -231,23 +242,12 @@ def _recompress(
     leader_epoch: LeaderEpoch,
     now: WallMs,
 ) -> PreparedBatch:
-    decoded = _decode(records, header)
-    _check_records(decoded, config, now)
-    builder = BatchBuilder(
-        base_offset=first_offset,
-        compression=codec,
-        level=_level(config, codec),
-        log_append_time=now if config.is_log_append_time else None,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        transactional=header.is_transactional,
-        control=header.is_control,
-        leader_epoch=leader_epoch,
-    )
-    for record in decoded:
-        builder.append(record.timestamp, record.key, record.value, record.headers)
-    return _built(builder.build(), config, now)
+    data, max_timestamp = _check_records(records, header, config, now)
+    batch = recompress_batch(header, data, codec, _level(config, codec), max_timestamp)
+    patch_offset_and_epoch(batch, 0, first_offset, leader_epoch)
+    if config.is_log_append_time:
+        patch_log_append_time(batch, 0, now)
+    return _built(batch, config, now)
 
 
 def _prepare_legacy(
@@ -263,8 +263,7 @@ def _prepare_legacy(
     records = memoryview(records)[:size]
     if size > config.max_message_bytes:
         _check_message_sizes(records, config)
-    decoded = list(iter_legacy(records))
-    _check_records(decoded, config, now)
+    _check_legacy(list(iter_legacy(records)), config, now)
     codec = None if config.keeps_producer_compression else _target_codec(config, Compression.NONE)
     data = up_convert(
         records,
@@ -275,6 +274,20 @@ def _prepare_legacy(
         log_append_time=now if config.is_log_append_time else None,
     )
     return _built(data, config, now)
+
+
+def _check_legacy(records: Sequence[Record], config: LogConfig, now: WallMs) -> None:
+    earliest, latest = _bounds(config, now)
+    _refuse(
+        [index for index, record in enumerate(records) if record.key is None],
+        [
+            (index, WallMs(record.timestamp))
+            for index, record in enumerate(records)
+            if record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest
+        ],
+        config,
+        now,
+    )
 
 
 def _check_message_sizes(records: memoryview | bytearray, config: LogConfig) -> None:

@@ -41,6 +41,7 @@ CRC_POSITION: Final = 17
 ATTRIBUTES_POSITION: Final = 21
 NO_SEQUENCE: Final = -1
 
+COMPRESSION_MASK: Final = 0x07
 TIMESTAMP_TYPE_BIT: Final = 0x08
 TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
@@ -107,7 +108,7 @@ class BatchHeader(NamedTuple):
     @property
     def is_compressed(self) -> bool:
         """Whether any codec is named, a known one or not."""
-        return self.attributes & 0x07 != 0
+        return self.attributes & COMPRESSION_MASK != 0
 
     @property
     def is_log_append_time(self) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from wire.records.batch import (
+    COMPRESSION_MASK,
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
     HEADER,
@@ -314,3 +315,32 @@ def rebuild_batch(
         last_offset=header.last_offset,
         max_timestamp=header.max_timestamp if builder.record_count == 0 else None,
     )
+
+
+def recompress_batch(
+    header: BatchHeader, records: bytes, compression: Compression, level: int | None, max_timestamp: WallMs
+) -> bytearray:
+    """Write a batch again with the same records in another codec: not one of them is decoded.
+
+    Args:
+        header: The batch as it was.
+        records: Its records, decompressed.
+        compression: The codec.
+        level: The codec's level, None for Kafka's default.
+        max_timestamp: The greatest timestamp to claim.
+    """
+    body = compress(compression, records, level) if compression else records
+    batch = bytearray(HEADER_SIZE + len(body))
+    attributes = header.attributes & ~COMPRESSION_MASK | compression
+    HEADER.pack_into(
+        batch,
+        0,
+        *header._replace(
+            batch_length=HEADER_SIZE - LOG_OVERHEAD + len(body),
+            attributes=attributes,
+            max_timestamp=max_timestamp,
+        ),
+    )
+    batch[HEADER_SIZE:] = body
+    patch_crc(batch, 0)
+    return batch

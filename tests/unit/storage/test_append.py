@@ -29,10 +29,11 @@ from tests.unit.storage.samples import (
     simulated,
     values,
 )
-from wire.records.batch import patch_crc, read_header
+from wire.records.batch import patch_crc, patch_max_timestamp, read_header
+from wire.records.builder import build_batch, recompress_batch
 from wire.records.compression import Compression
 from wire.records.legacy import build_message_set
-from wire.records.record import Record, iter_records
+from wire.records.record import Record, iter_records, records_bytes
 from wire.types import LeaderEpoch, Offset, WallMs
 
 NOW = 1_700_000_000_000
@@ -203,6 +204,62 @@ def test_timestamps_must_be_near_the_brokers(
     error = refused(log, data, InvalidTimestampError)
     assert isinstance(error, InvalidTimestampError)
     assert [each.batch_index for each in error.record_errors] == bad
+
+
+@pytest.mark.parametrize(
+    "config", [LogConfig(cleanup_policy=frozenset({"compact"})), LogConfig(compression_type="zstd")]
+)
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.LZ4])
+@pytest.mark.parametrize("long", [False, True], ids=["short varints", "long varints"])
+def test_records_that_contradict_their_batch_are_refused(
+    config: LogConfig, codec: Compression, long: bool
+) -> None:
+    size = 300 if long else 3
+    records = [Record(index, NOW + 100_000 * index, b"k" * size, b"v" * size) for index in range(3)]
+    good = build_batch(records)
+    header = read_header(good)
+    body = records_bytes(good, 0, header)
+    each = len(body) // 3
+    log = make(config)
+    for bad in (
+        body[:-1],
+        body[:each] + body[2 * each :],
+        body[each:] + body[:each],
+        body + b"\0",
+        b"\x01" + body[1:],
+        bytes([body[0] + 2]) + body[1:],
+    ):
+        refused(log, recompress_batch(header, bad, codec, None, header.max_timestamp), InvalidRecordError)
+    append(log, recompress_batch(header, body, codec, None, header.max_timestamp))
+    assert values(log) == [(index, b"v" * size) for index in range(3)]
+
+
+def test_another_codec_keeps_what_records_say_and_finds_their_greatest_time() -> None:
+    log = make(LogConfig(compression_type="lz4"))
+    records = [
+        Record(
+            index,
+            NOW + time,
+            None if index else b"k",
+            None if index == 2 else b"v",
+            [("h", b"1"), ("i", None)],
+        )
+        for index, time in enumerate([5, 70_000, -3])
+    ]
+    data = build_batch(records)
+    patch_max_timestamp(data, 0, WallMs(NOW + 10**9))
+    append(log, data)
+    (stored,) = read_all(log)
+    header = read_header(stored)
+    assert (header.compression, header.max_timestamp) == (Compression.LZ4, NOW + 70_000)
+    assert list(iter_records(stored, 0, header)) == records
+
+
+def test_another_codec_and_the_brokers_time() -> None:
+    log = make(LogConfig(compression_type="gzip", message_timestamp_type="LogAppendTime"))
+    append(log, batch([b"a", b"b"], timestamps=[1, 2]))
+    (stored,) = read_all(log)
+    assert [record.timestamp for record in iter_records(stored, 0, read_header(stored))] == [NOW, NOW]
 
 
 # Followers
