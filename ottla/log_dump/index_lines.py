@@ -15,6 +15,7 @@ from typing import Final
 
 from ottla.log_dump.batches import StoredBatch, read_batches
 from ottla.log_dump.failure import DumpError
+from ottla.log_dump.lines import Line, Value, remark
 from ottla.log_dump.log_lines import base_offset_of
 from storage.producer_snapshot import CorruptSnapshotError, decode_snapshot
 from wire.records.errors import CorruptRecordError, UnsupportedCompressionError
@@ -79,7 +80,7 @@ class IndexOptions:
     max_message_size: int = 5 * 1024 * 1024
 
 
-def index_lines(path: Path, options: IndexOptions, complaints: Complaints) -> Iterator[str]:
+def index_lines(path: Path, options: IndexOptions, complaints: Complaints) -> Iterator[Line]:
     """Return the lines of an .index.
 
     Raises:
@@ -89,12 +90,12 @@ def index_lines(path: Path, options: IndexOptions, complaints: Complaints) -> It
     base = base_offset_of(path)
     data = path.read_bytes()
     if len(data) < _OFFSET_ENTRY.size:
-        yield f"{path} is empty."
+        yield remark(f"{path} is empty.")
         return
     entries = [(base + relative, position) for relative, position in _OFFSET_ENTRY.iter_unpack(_whole(data))]
     if options.sanity_only:
         _check_sanity(path, len(data), _OFFSET_ENTRY.size, base, entries[-1][0])
-        yield f"{path} passed sanity check."
+        yield remark(f"{path} passed sanity check.")
         return
     log = path.with_suffix(".log")
     for slot, (offset, position) in enumerate(entries):
@@ -106,10 +107,10 @@ def index_lines(path: Path, options: IndexOptions, complaints: Complaints) -> It
         if batch.last_offset != offset:
             complaints.index_mismatches.setdefault(path.absolute(), []).append((offset, batch.last_offset))
         if not options.verify_only:
-            yield f"offset: {offset} position: {position}"
+            yield Line("index", {"offset": offset, "position": position})
 
 
-def time_index_lines(path: Path, options: IndexOptions, complaints: Complaints) -> Iterator[str]:
+def time_index_lines(path: Path, options: IndexOptions, complaints: Complaints) -> Iterator[Line]:
     """Return the lines of a .timeindex.
 
     Raises:
@@ -129,7 +130,7 @@ def time_index_lines(path: Path, options: IndexOptions, complaints: Complaints) 
                 f"timestamp is {entries[-1][0]} which is less than the first timestamp {entries[0][0]}"
             )
         _check_sanity(path, len(data), _TIME_ENTRY.size, base, entries[-1][1] if entries else base)
-        yield f"{path} passed sanity check."
+        yield remark(f"{path} passed sanity check.")
         return
     positions = list(_OFFSET_ENTRY.iter_unpack(_whole(path.with_suffix(".index").read_bytes())))
     previous = -1
@@ -148,11 +149,11 @@ def time_index_lines(path: Path, options: IndexOptions, complaints: Complaints) 
             if previous >= timestamp:
                 complaints.out_of_order.setdefault(path.absolute(), []).append((timestamp, previous))
         if not options.verify_only:
-            yield f"timestamp: {timestamp} offset: {offset}"
+            yield Line("timeindex", {"timestamp": timestamp, "offset": offset})
         previous = timestamp
 
 
-def aborted_lines(path: Path) -> Iterator[str]:
+def aborted_lines(path: Path) -> Iterator[Line]:
     """Return the lines of a .txnindex.
 
     Raises:
@@ -165,13 +166,19 @@ def aborted_lines(path: Path) -> Iterator[str]:
     for version, producer, first, last, stable in _ABORTED_ENTRY.iter_unpack(data):
         if version != 0:
             raise DumpError(f"{path} has an entry of version {version}, expected 0")
-        yield (
-            f"version: {version} producerId: {producer} firstOffset: {first} "
-            f"lastOffset: {last} lastStableOffset: {stable}"
+        yield Line(
+            "aborted",
+            {
+                "version": version,
+                "producerId": producer,
+                "firstOffset": first,
+                "lastOffset": last,
+                "lastStableOffset": stable,
+            },
         )
 
 
-def snapshot_lines(path: Path) -> Iterator[str]:
+def snapshot_lines(path: Path) -> Iterator[Line]:
     """Return the lines of a producers' .snapshot.
 
     Raises:
@@ -183,20 +190,23 @@ def snapshot_lines(path: Path) -> Iterator[str]:
     except CorruptSnapshotError as error:
         raise DumpError(f"Snapshot {path} is corrupt: {error}") from error
     for entry in entries:
-        start = entry.transaction_first_offset
-        first = "OptionalLong.empty" if start is None else f"OptionalLong[{start}]"
-        line = (
-            f"producerId: {entry.producer_id} producerEpoch: {entry.epoch} "
-            f"coordinatorEpoch: {entry.coordinator_epoch} currentTxnFirstOffset: {first} "
-            f"lastTimestamp: {entry.last_timestamp} "
-        )
+        fields: dict[str, Value] = {
+            "producerId": entry.producer_id,
+            "producerEpoch": entry.epoch,
+            "coordinatorEpoch": entry.coordinator_epoch,
+            "currentTxnFirstOffset": entry.transaction_first_offset,
+            "lastTimestamp": entry.last_timestamp,
+        }
         if entry.batches:
             batch = entry.batches[0]
-            line += (
-                f"firstSequence: {batch.first_sequence} lastSequence: {batch.last_sequence} "
-                f"lastOffset: {batch.last_offset} offsetDelta: {batch.offset_delta} timestamp: {batch.timestamp}"
-            )
-        yield line
+            fields |= {
+                "firstSequence": batch.first_sequence,
+                "lastSequence": batch.last_sequence,
+                "lastOffset": batch.last_offset,
+                "offsetDelta": batch.offset_delta,
+                "timestamp": batch.timestamp,
+            }
+        yield Line("producer", fields)
 
 
 def _check_sanity(path: Path, size: int, entry_size: int, base: int, last_offset: int) -> None:

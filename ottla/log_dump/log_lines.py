@@ -7,12 +7,11 @@ from pathlib import Path
 from ottla.log_dump.batches import StoredBatch, read_batches
 from ottla.log_dump.decoders import Decoder
 from ottla.log_dump.failure import DumpError
+from ottla.log_dump.lines import Line, Value, remark
 from wire.records.end_transaction import read_end_transaction_marker
 from wire.records.errors import CorruptRecordError, UnsupportedCompressionError
 from wire.records.legacy import LegacyMessage
 from wire.records.record import Record, read_control_type
-
-_INDENT = "| "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +31,7 @@ class LogOptions:
     max_bytes: int | None = None
 
 
-def log_lines(path: Path, options: LogOptions, gaps: list[tuple[int, int]]) -> Iterator[str]:
+def log_lines(path: Path, options: LogOptions, gaps: list[tuple[int, int]]) -> Iterator[Line]:
     """Return the lines of a .log.
 
     Args:
@@ -44,7 +43,7 @@ def log_lines(path: Path, options: LogOptions, gaps: list[tuple[int, int]]) -> I
         DumpError: the file does not read.
         OSError: it cannot be read.
     """
-    yield f"Log starting offset: {base_offset_of(path)}"
+    yield remark(f"Log starting offset: {base_offset_of(path)}")
     valid_bytes = 0
     last_offset = -1
     for batch in read_batches(path, size_max=options.max_bytes):
@@ -61,7 +60,7 @@ def log_lines(path: Path, options: LogOptions, gaps: list[tuple[int, int]]) -> I
         valid_bytes += len(batch.data)
     trailing = path.stat().st_size - valid_bytes
     if trailing > 0 and options.max_bytes is None:
-        yield f"Found {trailing} invalid bytes at the end of {path.name}"
+        yield remark(f"Found {trailing} invalid bytes at the end of {path.name}")
 
 
 def base_offset_of(path: Path) -> int:
@@ -76,69 +75,72 @@ def base_offset_of(path: Path) -> int:
     return int(number)
 
 
-def _batch_line(batch: StoredBatch) -> str:
+def _batch_line(batch: StoredBatch) -> Line:
     header = batch.header
+    fields: dict[str, Value]
     if header is None:
-        start = f"offset: {batch.last_offset}"
+        fields = {"offset": batch.last_offset}
     else:
-        horizon = (
-            f"OptionalLong[{header.delete_horizon}]" if header.has_delete_horizon else "OptionalLong.empty"
-        )
-        start = (
-            f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.record_count} "
-            f"baseSequence: {header.base_sequence} lastSequence: {header.last_sequence} "
-            f"producerId: {header.producer_id} producerEpoch: {header.producer_epoch} "
-            f"partitionLeaderEpoch: {header.partition_leader_epoch} "
-            f"isTransactional: {_java(header.is_transactional)} isControl: {_java(header.is_control)} "
-            f"deleteHorizonMs: {horizon}"
-        )
-    codec = batch.compression
-    return (
-        f"{start} position: {batch.position} {batch.timestamp_type}: {batch.max_timestamp} "
-        f"size: {len(batch.data)} magic: {batch.magic} compresscodec: {codec.name.lower()} crc: {batch.crc} "
-        f"isvalid: {_java(batch.is_valid)}"
-    )
+        fields = {
+            "baseOffset": header.base_offset,
+            "lastOffset": header.last_offset,
+            "count": header.record_count,
+            "baseSequence": header.base_sequence,
+            "lastSequence": header.last_sequence,
+            "producerId": header.producer_id,
+            "producerEpoch": header.producer_epoch,
+            "partitionLeaderEpoch": header.partition_leader_epoch,
+            "isTransactional": header.is_transactional,
+            "isControl": header.is_control,
+            "deleteHorizonMs": header.delete_horizon if header.has_delete_horizon else None,
+        }
+    fields |= {
+        "position": batch.position,
+        batch.timestamp_type: batch.max_timestamp,
+        "size": len(batch.data),
+        "magic": batch.magic,
+        "compresscodec": batch.compression.name.lower(),
+        "crc": batch.crc,
+        "isvalid": batch.is_valid,
+    }
+    return Line("batch", fields)
 
 
 def _record_line(
     batch: StoredBatch, record: Record, message: LegacyMessage | None, options: LogOptions
-) -> str:
-    line, prefix = "", _INDENT
+) -> Line:
+    fields: dict[str, Value] = {}
     header = batch.header
     is_control = header is not None and header.is_control
     if options.record_metadata:
-        line = (
-            f"{_INDENT}offset: {record.offset} {batch.timestamp_type}: {record.timestamp} "
-            f"keySize: {_size(record.key)} valueSize: {_size(record.value)}"
-        )
-        prefix = " "
+        fields |= {
+            "offset": record.offset,
+            batch.timestamp_type: record.timestamp,
+            "keySize": _size(record.key),
+            "valueSize": _size(record.value),
+        }
         if message is None:
-            keys = ",".join(key for key, _ in record.headers)
-            line += f" sequence: {record.sequence} headerKeys: [{keys}]"
+            fields |= {"sequence": record.sequence, "headerKeys": [key for key, _ in record.headers]}
         else:
-            line += f" isValid: true crc: {message.crc}}}"  # the brace too is as Kafka prints it
+            fields |= {"isValid": True, "crc": message.crc}
         if is_control:
-            line += _control(record)
+            fields |= _control(record)
     if options.decoder is not None and not is_control:
         key, payload = options.decoder(record)
         if key is not None:
-            line += f"{prefix}key: {key}"
+            fields["key"] = key
         if payload is not None:
-            line += f" payload: {payload}"
-    return line
+            fields["payload"] = payload
+    return Line("record", fields)
 
 
-def _control(record: Record) -> str:
+def _control(record: Record) -> dict[str, Value]:
     marker = read_end_transaction_marker(record)
     if marker is not None:
-        return f" endTxnMarker: {marker.control_type.name} coordinatorEpoch: {marker.coordinator_epoch}"
+        return {"endTxnMarker": marker.control_type.name, "coordinatorEpoch": marker.coordinator_epoch}
     number = int.from_bytes((record.key or b"")[2:4], "big", signed=True)
-    return f" controlType: {read_control_type(record.key).name}({number})"
+    return {"controlType": f"{read_control_type(record.key).name}({number})"}
 
 
 def _size(value: bytes | None) -> int:
     return -1 if value is None else len(value)
-
-
-def _java(value: bool) -> str:
-    return "true" if value else "false"

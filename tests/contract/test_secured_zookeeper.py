@@ -1,5 +1,6 @@
 """The contract of a session over TLS with a user, on znodes with access control lists; and what is refused."""
 
+import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -204,6 +205,8 @@ def test_existing_znodes_are_protected_and_opened_by_the_command(secured: Secure
         done = migrate("unsecure")
         assert done.output == "7 znodes are open\n", done.output
         anonymous.set("/config/users/ann", b"{}")
+        done = migrate("unsecure", "--json")
+        assert json.loads(done.stdout) == {"acl": "unsecure", "znodes": 7}
         done = migrate("secure", "--enable.path.check")
         assert done.exit_code == 1
         assert "/cluster, /controller_epoch: not there" in done.output

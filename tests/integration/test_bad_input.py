@@ -215,6 +215,17 @@ def test_an_unknown_setting_is_warned_about(machine: Machine, held: list) -> Non
     assert "WARNING unknown setting acme.thing (" in ended.stderr
 
 
+def test_a_brokers_log_is_json_where_programs_read_it(tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text("num.partitions=x\n")
+    command = [sys.executable, "-m", "ottla", "broker", "--json", str(properties)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    (line,) = map(json.loads, ended.stderr.splitlines())
+    assert line["level"] == "CRITICAL"
+    assert "num.partitions=x" in line["message"]
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     command = [OTTLA, "broker", str(tmp_path / "absent")]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

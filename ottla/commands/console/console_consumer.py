@@ -90,6 +90,7 @@ _DEFAULT: Final = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 )
 @click.option(
     "--consumer.config",
+    "--command-config",
     "consumer_config",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="A file of such properties.",

@@ -96,6 +96,7 @@ _FLAGS: Final = {
 )
 @click.option(
     "--producer.config",
+    "--command-config",
     "producer_config",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="A file of such properties.",

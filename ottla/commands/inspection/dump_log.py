@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from ottla.commands.terminal.choice import json_option
 from ottla.commands.terminal.failure import CommandError, failing_on
 from ottla.log_dump.failure import DumpError
 
 if TYPE_CHECKING:
     from ottla.log_dump.decoders import Decoder
     from ottla.log_dump.index_lines import Complaints
+    from ottla.log_dump.lines import Line
 
 _NO_LIMIT: Final = 0x7FFFFFFF
 _STRINGS: Final = "org.apache.kafka.tools.api.StringDecoder"
@@ -44,12 +46,13 @@ _LINES_AT_ONCE: Final = 1000
     default=_NO_LIMIT,
     help="How much of a .log is looked at, in bytes.",
 )
+@json_option
 @click.option("--cluster-metadata-decoder", is_flag=True, hidden=True)
 @click.option("--remote-log-metadata-decoder", is_flag=True, hidden=True)
-def command(files: str, **options: Any) -> None:
+def command(files: str, *, as_json: bool, **options: Any) -> None:
     """Print what is in the files of a log, and what is wrong with them.
 
-    They may be a running broker's: nothing is changed.
+    They may be a running broker's: nothing is changed. As JSON it is one object a line, with Kafka's names.
     """
     from ottla.log_dump.index_lines import Complaints
 
@@ -64,7 +67,8 @@ def command(files: str, **options: Any) -> None:
     with failing_on(DumpError):
         decoder = _decoder(options)
         for name in files.split(","):
-            _print(_file_lines(Path(name), decoder, options, complaints))
+            lines = _file_lines(Path(name), decoder, options, complaints)
+            _print(line.as_json(name) if as_json else line.text() for line in lines)
     for line in complaints.lines():
         click.echo(line, err=True)
 
@@ -84,10 +88,11 @@ def _decoder(options: dict[str, Any]) -> "Decoder | None":
 
 def _file_lines(
     path: Path, decoder: "Decoder | None", options: dict[str, Any], complaints: "Complaints"
-) -> Iterator[str]:
+) -> "Iterator[Line]":
     from ottla.log_dump import index_lines, log_lines
+    from ottla.log_dump.lines import remark
 
-    yield f"Dumping {path}"
+    yield remark(f"Dumping {path}")
     index_options = index_lines.IndexOptions(
         sanity_only=options["index_sanity_check"],
         verify_only=options["verify_index_only"],

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 @click.option("--num-fetch-threads", type=int, help="Deprecated and ignored.")
 @click.option(
     "--consumer.config",
+    "--command-config",
     "consumer_config",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="A consumer's properties file.",

@@ -52,6 +52,7 @@ _BEAT_S: Final = 0.002
 )
 @click.option(
     "--producer.config",
+    "--command-config",
     "producer_config",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="A file of such properties.",

@@ -7,11 +7,13 @@
 Opening goes the other way round: false, restarts, this command, then without the login.
 """
 
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from ottla.commands.terminal.choice import json_option
 from ottla.commands.terminal.failure import CommandError
 from ottla.commands.terminal.zookeeper import CONFIG_FILE, connected, zookeeper_config_option
 from security.zookeeper_access import JAAS_CONFIG, ZooKeeperAccess
@@ -42,8 +44,15 @@ _TIMEOUT_MS: Final = 30_000
 @click.option("--zookeeper.connection.timeout", "connection_ms", type=int, default=_TIMEOUT_MS, metavar="MS")
 @click.option("--enable.path.check", "checks_paths", is_flag=True, help="Fail where a path is missing.")
 @zookeeper_config_option()
+@json_option
 def command(
-    acl: str, connect: str, session_ms: int, connection_ms: int, checks_paths: bool, access: ZooKeeperAccess
+    acl: str,
+    connect: str,
+    session_ms: int,
+    connection_ms: int,
+    checks_paths: bool,
+    access: ZooKeeperAccess,
+    as_json: bool,
 ) -> None:
     """Protect the znodes of a cluster that was made without zookeeper.set.acl, or open them again."""
     secures = acl == "secure"
@@ -57,7 +66,10 @@ def command(
         if checks_paths:
             _require_paths(client)
         changed = sum(_protect(client, wanted, path) for path in _paths(client))
-    click.echo(f"{changed} znodes are {'protected' if secures else 'open'}")
+    if as_json:
+        click.echo(json.dumps({"acl": acl, "znodes": changed}))
+    else:
+        click.echo(f"{changed} znodes are {'protected' if secures else 'open'}")
 
 
 def _require_paths(client: "KazooClient") -> None:

@@ -1,5 +1,6 @@
 """``ottla simulate``: whole clusters with clients, operators and faults, in one process and in no time."""
 
+import json
 import os
 import sys
 from collections import Counter
@@ -38,6 +39,7 @@ _STORIES: Final = "simulated"
     help="Where failures are written: the story as text, and a scenario file that replays it.")  # fmt: skip
 @click.option("--shrink/--no-shrink", default=True, show_default=True, help="Make failures short.")
 @click.option("--keep-going", is_flag=True, help="Go on after a failure.")
+@click.option("--json", "as_json", is_flag=True, help="Print the sums as an object, and nothing else.")
 def command(
     seeds: int,
     seed: int,
@@ -49,6 +51,7 @@ def command(
     stories: Path,
     shrink: bool,
     keep_going: bool,
+    as_json: bool,
 ) -> None:
     """Run simulated clusters under random faults, and check what must hold.
 
@@ -56,6 +59,8 @@ def command(
     on one virtual clock. Exits with 1 where something did not hold.
     """
     if scenario is not None:
+        if as_json:
+            raise click.UsageError("--json does not go with --scenario, whose story is told as text")
         _replay(scenario)
         return
     from simulation.soup.batch import Mix, run_seeds
@@ -68,7 +73,7 @@ def command(
         seconds,
     )
     count = jobs or os.cpu_count() or 1
-    report = _Report(seeds)
+    report = _Report(seeds, as_json=as_json)
     failed = 0
     try:
         for outcome in run_seeds(range(seed, seed + seeds), mix, count):
@@ -76,7 +81,8 @@ def command(
             if outcome.violation:
                 failed += 1
                 report.end_line()
-                _tell(outcome, stories, shrink=shrink)
+                report.note_failure(seed=outcome.plan.seed, violation=outcome.violation)
+                _tell(outcome, stories, shrink=shrink, prints=not as_json)
                 if not keep_going:
                     break
     except KeyboardInterrupt:
@@ -104,7 +110,7 @@ def _replay(scenario: Path) -> None:
         sys.exit(1)
 
 
-def _tell(outcome: "Outcome", stories: Path, *, shrink: bool) -> None:
+def _tell(outcome: "Outcome", stories: Path, *, shrink: bool, prints: bool) -> None:
     """Write a failure, made short, to two files, and say where they are and how it is replayed."""
     from simulation.soup.batch import workers
     from simulation.soup.run import run_plan
@@ -128,7 +134,8 @@ def _tell(outcome: "Outcome", stories: Path, *, shrink: bool) -> None:
         scenario = stories / f"seed-{seed}.toml"
         scenario.write_text(outcome.plan.as_toml())
         (stories / f"seed-{seed}.txt").write_text(story(outcome))
-    click.echo(story(outcome), nl=False)
+    if prints:
+        click.echo(story(outcome), nl=False)
     click.echo(f"replay it: ottla simulate --scenario {scenario}", err=True)
 
 
@@ -150,10 +157,12 @@ def _chosen(text: str | None, known: tuple[str, ...], what: str) -> tuple[str, .
 class _Report:
     """What is shown while runs go on, and in the end."""
 
-    def __init__(self, wanted: int) -> None:
+    def __init__(self, wanted: int, *, as_json: bool) -> None:
         from timing.clock import SystemClock
 
         self._wanted = wanted
+        self._as_json = as_json
+        self._failures: list[dict[str, object]] = []
         self._monotonic = SystemClock().monotonic
         self._begun = self._monotonic()
         self._runs = 0
@@ -172,6 +181,10 @@ class _Report:
         if sys.stderr.isatty():
             click.echo(f"\r{self._line()}  ", err=True, nl=False)
 
+    def note_failure(self, **what: object) -> None:
+        """Keep what failed, for programs."""
+        self._failures.append(what)
+
     def end_line(self) -> None:
         """Leave the line that is written again and again."""
         if sys.stderr.isatty():
@@ -180,6 +193,16 @@ class _Report:
     def end(self) -> None:
         """Print the sums."""
         self.end_line()
+        if self._as_json:
+            sums = {
+                "seeds": self._runs,
+                "failures": self._failures,
+                "simulated_s": round(self._seconds, 3),
+                "acknowledged": self._acknowledged,
+                "seen": dict(sorted(self._seen.items())),
+            }
+            click.echo(json.dumps(sums))
+            return
         click.echo(self._line())
         for name, count in sorted(self._seen.items()):
             click.echo(f"  {count:8,}  {name}")
