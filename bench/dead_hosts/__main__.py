@@ -36,7 +36,8 @@ from bench.dead_hosts.producers import TOPIC, LibrdkafkaProducer, OttlaProducer,
 
 HARMED_S: Final = 2.0
 """How long a broker is paused, slow, or on a bad network."""
-REQUEST_TIMEOUT_S: Final = 1.0
+REQUEST_TIMEOUT_S: Final = 0.5
+"""How long clients let a request hang: where nothing tells of a cut, they notice by this alone."""
 
 _DEATHS: Final = ("process", "leader", "controller", "both", "leader-cut", "controller-cut")
 _HANGS: Final = ("hung", "blocked", "frozen")

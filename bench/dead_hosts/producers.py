@@ -76,6 +76,7 @@ class LibrdkafkaProducer:
                 "topic.metadata.refresh.fast.interval.ms": 50,
                 "request.timeout.ms": int(1000 * request_timeout_s),
                 "socket.timeout.ms": int(1000 * request_timeout_s),
+                "socket.connection.setup.timeout.ms": 1000,
                 **security,
             },
             logger=None,

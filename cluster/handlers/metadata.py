@@ -137,7 +137,7 @@ class MetadataHandler:
             request.include_topic_authorized_operations,
             request.include_cluster_authorized_operations,
         )
-        snapshot = call.broker.metadata.snapshot
+        snapshot = call.broker.metadata.shown
         if snapshot is not self._snapshot or len(self._answers) > _KEPT_ANSWERS_MAX:
             self._snapshot = snapshot
             self._answers.clear()
@@ -172,7 +172,8 @@ class MetadataHandler:
         topics += others
         if question.topic_operations:
             topics = [topic.replace(topic_authorized_operations=TOPIC_OPERATIONS) for topic in topics]
-        nodes = (live.nodes.get(question.view.listener) for live in snapshot.brokers.values())
+        brokers = broker.metadata.snapshot.brokers
+        nodes = (live.nodes.get(question.view.listener) for live in brokers.values())
         return MetadataResponse(
             brokers=[
                 MetadataResponseBroker(node_id=node.broker_id, host=node.host, port=node.port, rack=node.rack)

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from cluster.peers.pulse import Pulse
-from cluster.statemachines.peer_liveness import Observation, PeerLiveness, is_dead, is_suspect, observe
+from cluster.statemachines.peer_liveness import (
+    Observation,
+    PeerLiveness,
+    is_dead,
+    is_suspect,
+    observe,
+    seems_dead,
+)
 from wire.messages.reach_broker import ReachBrokerRequest
 
 if TYPE_CHECKING:
@@ -158,8 +165,14 @@ class SessionWatch:
 
     async def _watch(self, watched: _Watched) -> None:
         with watched.scope:
-            if await self._wait_dead(watched):
-                await self._end_session(watched)
+            try:
+                if await self._wait_dead(watched):
+                    await self._end_session(watched)
+                    with trio.move_on_after(QUIET_S):
+                        while self._metadata.is_alive(watched.broker_id):
+                            await self._metadata.wait_changed()
+            finally:
+                self._metadata.suspect(watched.broker_id, is_suspect=False)
         if self._watched.get(watched.broker_id) is watched:
             del self._watched[watched.broker_id]
 
@@ -204,6 +217,7 @@ class SessionWatch:
                 # A stall of ours is no silence of theirs.
                 elapsed_s, looked_at = min(now - looked_at, 1.2 * self._limit_s), now
                 liveness = observe(liveness, observation, elapsed_s, self._limit_s)
+                self._metadata.suspect(watched.broker_id, is_suspect=seems_dead(liveness, self._limit_s))
                 if is_suspect(liveness, observation, self._limit_s) and await self._is_dead(
                     watched, liveness, votes
                 ):
@@ -231,6 +245,9 @@ class SessionWatch:
         found = await pulse.next(patience_s)
         if found is Observation.ANSWERED or found is Observation.REFUSED:
             return [found], None
+        if found is Observation.ENDED:
+            # Clients have lost their connections as well, and ask at once who leads.
+            self._metadata.suspect(watched.broker_id, is_suspect=True)
         observations = [] if found is None else [found]
         was_ended = liveness.was_ended or found is Observation.ENDED
         patience = _PATIENCE_ENDED if was_ended else _PATIENCE_SILENT

@@ -11,7 +11,7 @@ Rules of this file:
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -87,11 +87,34 @@ class MetadataCache:
         snapshot: What is known now; replaced by `update`, never changed.
     """
 
-    __slots__ = ("_changed", "snapshot")
+    __slots__ = ("_changed", "_shown", "_shown_of", "_suspects", "snapshot")
 
     def __init__(self) -> None:
-        self.snapshot = ClusterSnapshot()
+        self.snapshot = self._shown = self._shown_of = ClusterSnapshot()
+        self._suspects: frozenset[BrokerId] = frozenset()
         self._changed = trio.Event()
+
+    @property
+    def shown(self) -> ClusterSnapshot:
+        """What clients are to be shown of topics: the snapshot, where brokers that seem to be dead lead nothing.
+
+        A client that has lost its leader asks at once. If the answer names the same leader again, it may be long before
+        it asks the next time; if there is none, it asks again soon.
+        """
+        if self._shown_of is not self.snapshot:
+            self._shown_of = self._shown = self.snapshot
+            brokers = self.snapshot.brokers
+            if not self._suspects.isdisjoint(brokers):
+                living = {each: broker for each, broker in brokers.items() if each not in self._suspects}
+                self._shown = replace(self.snapshot, brokers=living)
+        return self._shown
+
+    def suspect(self, broker_id: BrokerId, *, is_suspect: bool) -> None:
+        """Say whether a broker seems to be dead, though the controller does not know yet."""
+        suspects = self._suspects - {broker_id} | ({broker_id} if is_suspect else set())
+        if suspects != self._suspects:
+            self._suspects = suspects
+            self._shown_of = ClusterSnapshot()
 
     def update(self, request: "UpdateMetadataRequest") -> list[TopicPartition]:
         """Apply an UpdateMetadata request, and return the partitions that it deleted.

@@ -44,7 +44,7 @@ class PeerLiveness:
 
     Attributes:
         silent_s: For how long it could not be reached, in seconds that we were awake.
-        ended_s: How long ago its side last ended our connection, or refused one; None where it has not.
+        ended_s: How long ago its side last ended our connection, or first refused one; None where it has not.
     """
 
     silent_s: float = 0.0
@@ -73,12 +73,19 @@ def observe(
             return PeerLiveness()
         case Observation.REACHED:
             return PeerLiveness(0.0, None if ended_s is None or ended_s > limit_s else ended_s)
-        case Observation.ENDED | Observation.REFUSED:
+        case Observation.ENDED:
             return PeerLiveness(liveness.silent_s + elapsed_s, 0.0)
+        case Observation.REFUSED:
+            return PeerLiveness(liveness.silent_s + elapsed_s, 0.0 if ended_s is None else ended_s)
         case Observation.NOT_REACHED:
             return PeerLiveness(liveness.silent_s + elapsed_s, ended_s)
         case Observation.NOTHING:
             return liveness
+
+
+def seems_dead(liveness: PeerLiveness, limit_s: float) -> bool:
+    """Whether clients that ask for a leader had better ask again: for a moment after its side ended our connection."""
+    return liveness.ended_s is not None and liveness.ended_s <= limit_s
 
 
 def is_suspect(liveness: PeerLiveness, observation: Observation, limit_s: float) -> bool:

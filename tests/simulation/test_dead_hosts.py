@@ -8,6 +8,8 @@ import trio.testing
 
 from cluster.broker.broker import Broker
 from simulation.cluster import SimulatedCluster
+from wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 SESSION_TIMEOUT_S = 60
 FOUND_S = 2.0
@@ -128,6 +130,46 @@ def test_a_broker_that_was_slow_before_it_died_is_found(seed: int, later_s: floa
         await trio.sleep(later_s)
         await cluster.kill(*dying, guarded=False)
         assert await found_dead(cluster, session_ids) < FOUND_S
+
+    simulated(seed, test)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_clients_that_ask_meanwhile_are_not_sent_to_the_dead_leader(seed: int) -> None:
+    """Named the same leader again, librdkafka asks a second or two later; named none, it goes on asking."""
+
+    async def test(cluster: SimulatedCluster) -> None:
+        (controller,) = controllers(cluster)
+        leader, witness = (controller + 1) % 3, (controller + 2) % 3
+        client = cluster.client(controller)
+        topic = CreatableTopic(
+            name="t",
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[CreatableReplicaAssignment(broker_ids=[leader, witness, controller])],
+        )
+        await client.request(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
+        asked = cluster.client(witness)
+
+        async def led_by() -> int:
+            answer = await asked.request(
+                MetadataRequest(topics=[MetadataRequestTopic(name="t")], allow_auto_topic_creation=False), 12
+            )
+            partitions = answer.topics[0].partitions
+            return int(partitions[0].leader_id) if partitions else -1
+
+        async def answers_until(wanted: set[int]) -> list[int]:
+            answers = [await led_by()]
+            while answers[-1] not in wanted:
+                await trio.sleep(0.01)
+                answers.append(await led_by())
+            return answers
+
+        await answers_until({leader})
+        await cluster.kill(leader, guarded=False, lingers_s=0.005)
+        answers = await answers_until({controller, witness})
+        assert answers[0] == -1
+        assert leader not in answers
 
     simulated(seed, test)
 

@@ -188,6 +188,15 @@ def test_a_leader_that_is_dead_or_lacks_the_listener():
     assert old.topics[0].partitions[1].error_code == Error.LEADER_NOT_AVAILABLE
 
 
+def test_a_leader_that_seems_dead_leads_nothing_and_stays_a_broker():
+    broker, handler = cluster(update({0: 1, 1: 2})), MetadataHandler()
+    for is_suspect, leaders in [(False, [1, 2]), (True, [-1, 2]), (False, [1, 2])]:
+        broker.metadata.suspect(1, is_suspect=is_suspect)
+        response = metadata_of(broker, MetadataRequest(topics=names("t")), handler=handler)
+        assert [each.leader_id for each in response.topics[0].partitions] == leaders
+        assert [each.node_id for each in response.brokers] == [1, 2]
+
+
 def test_a_client_that_comes_first_waits_for_the_controller_to_tell():
     broker = cluster()
     response = metadata_of(

@@ -149,3 +149,18 @@ def test_waiting_for_the_next_update(cache):
             cache.update(update_of())
 
     trio.run(main)
+
+
+def test_a_suspect_is_shown_to_clients_as_dead_until_it_is_none_any_more(cache):
+    whole = cache.shown
+    assert whole is cache.snapshot
+    cache.suspect(1, is_suspect=True)
+    assert list(cache.shown.brokers) == [2]
+    assert cache.shown is cache.shown  # so that answers made of it are kept
+    assert cache.is_alive(1)
+    cache.update(update_of(("a", ID, [state(1, leader=2)])))
+    assert list(cache.shown.brokers) == [2]
+    cache.suspect(1, is_suspect=False)
+    assert cache.shown is cache.snapshot
+    cache.suspect(9, is_suspect=True)
+    assert cache.shown is cache.snapshot

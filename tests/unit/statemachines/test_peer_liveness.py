@@ -9,6 +9,7 @@ from cluster.statemachines.peer_liveness import (
     is_dead,
     is_suspect,
     observe,
+    seems_dead,
 )
 
 LIMIT_S = 1.0
@@ -47,6 +48,14 @@ def test_a_refused_connection_counts_as_an_ended_one() -> None:
 def test_an_ended_connection_and_no_new_one_is_suspect_at_once() -> None:
     assert not is_suspect(after((ENDED, 0.0)), ENDED, LIMIT_S)
     assert is_suspect(after((ENDED, 0.0), (NOT_REACHED, 0.0)), NOT_REACHED, LIMIT_S)
+
+
+def test_a_broker_seems_dead_for_a_moment_after_its_side_ended_a_connection() -> None:
+    assert seems_dead(after((ENDED, 0.1)), LIMIT_S)
+    assert seems_dead(after((REFUSED, 0.1), (NOT_REACHED, 0.5)), LIMIT_S)
+    assert not seems_dead(after((REFUSED, 0.1), (REFUSED, 0.6), (REFUSED, 0.6)), LIMIT_S)
+    assert not seems_dead(after((ENDED, 0.1), (ANSWERED, 0.1)), LIMIT_S)
+    assert not seems_dead(after((NOT_REACHED, 5.0)), LIMIT_S)
 
 
 def test_silence_is_suspect_past_the_limit() -> None:
