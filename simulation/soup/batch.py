@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, as_completed, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +11,7 @@ from multiprocessing import get_context
 from typing import Final
 
 from simulation.soup.faults import FAULTS
+from simulation.soup.mutations import MUTATIONS
 from simulation.soup.operations import OPERATIONS
 from simulation.soup.plan import Plan, make_plan
 from simulation.soup.run import Outcome, run_plan
@@ -75,6 +76,36 @@ def run_seeds(seeds: Iterable[int], mix: Mix, jobs: int) -> Iterator[Outcome]:
                 yield each.result()
 
 
+@dataclass(frozen=True, slots=True)
+class Hunt:
+    """What became of the search for a mutation.
+
+    Attributes:
+        name: The mutation's.
+        seeds: How many seeds were run, the one that noticed it included.
+        caught: The run that noticed it; None where none did.
+    """
+
+    name: str
+    seeds: int
+    caught: Outcome | None
+
+
+def hunt(names: Iterable[str], seeds: Sequence[int], mix: Mix, jobs: int) -> Iterator[Hunt]:
+    """Run seeds with each of some mutations until something does not hold; yield what was found as it is.
+
+    Args:
+        names: Names in `MUTATIONS`.
+        seeds: Which, in this order.
+        mix: What plans are drawn from.
+        jobs: How many processes; each hunts for one mutation.
+    """
+    with workers(jobs) as pool:
+        begun = [pool.submit(_hunt_one, name, seeds, mix) for name in names]
+        for each in as_completed(begun):
+            yield each.result()
+
+
 @contextmanager
 def workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Open processes in which the same seed means the same run."""
@@ -106,3 +137,12 @@ def _run_seed(seed: int, mix: Mix) -> Outcome:
     if not outcome.violation:
         outcome.log.clear()
     return outcome
+
+
+def _hunt_one(name: str, seeds: Sequence[int], mix: Mix) -> Hunt:
+    with MUTATIONS[name].applied():
+        for count, seed in enumerate(seeds, 1):
+            outcome = run_plan(mix.plan(seed))
+            if outcome.violation:
+                return Hunt(name, count, outcome)
+    return Hunt(name, len(seeds), None)

@@ -152,16 +152,19 @@ def check_end(world: World, ledger: Ledger) -> None:
     """Check what must hold when everything has healed and every client has come to its end.
 
     Raises:
-        Violation: one of I1 to I4 and I10 to I12 does not hold.
+        Violation: one of I1 to I5 and I10 to I12 does not hold.
     """
     orders: list[bytes] = []
     for partition in range(ORDERS_PARTITIONS):
         values = dict(_values(_leaders_log(world, ORDERS, partition)))
         check_orders(partition, values, ledger)
+        check_read(ORDERS, partition, values, ledger)
         orders += values.values()
     bills: list[bytes] = []
     for partition in range(BILLS_PARTITIONS):
-        bills += committed_values(_leaders_log(world, BILLS, partition))
+        committed = committed_values(_leaders_log(world, BILLS, partition))
+        check_read(BILLS, partition, committed, ledger)
+        bills += committed.values()
     if sorted(bills) != sorted(orders):
         lost = sorted(set(orders) - set(bills))[:3]
         twice = sorted({each for each in bills if bills.count(each) > 1})[:3]
@@ -210,6 +213,26 @@ def check_orders(partition: int, values: Mapping[int, bytes], ledger: Ledger) ->
             raise Violation("I3", f"the records of {name.decode()} are out of order in {where}")
 
 
+def check_read(topic: str, partition: int, values: Mapping[int, bytes], ledger: Ledger) -> None:
+    """Check that what was read of a partition is still there, and may be read.
+
+    Args:
+        topic: Of the partition.
+        partition: Which.
+        values: What may be read of it, by offset.
+        ledger: What was read.
+
+    Raises:
+        Violation: I5, or for transactions I11, does not hold.
+    """
+    for (read_topic, number, offset), value in ledger.read.items():
+        if (read_topic, number) == (topic, partition) and values.get(offset) != value:
+            raise Violation(
+                "I5" if topic == ORDERS else "I11",
+                f"{value!r} was read at {offset} of {topic}-{partition}, where {values.get(offset)!r} is",
+            )
+
+
 def _check_replicas(world: World) -> None:
     """Check that all replicas of a partition are equal, to the last batch."""
     found: dict[_Place, tuple[int, list[tuple[int, int]]]] = {}
@@ -243,16 +266,17 @@ def _values(log: Log) -> Iterator[tuple[int, bytes]]:
                 yield record.offset, bytes(record.value or b"")
 
 
-def committed_values(log: Log) -> list[bytes]:
-    """Return the values of a log's committed transactions, by the markers alone."""
-    open_values: dict[int, list[bytes]] = {}
-    committed: list[bytes] = []
+def committed_values(log: Log) -> dict[int, bytes]:
+    """Return the values of a log's committed transactions by offset, by the markers alone."""
+    open_values: dict[int, dict[int, bytes]] = {}
+    committed: dict[int, bytes] = {}
     for header, data in batches(log, 0, log.high_watermark):
         records = list(iter_records(data, 0, header))
         if not header.is_control:
-            open_values.setdefault(header.producer_id, []).extend(bytes(r.value or b"") for r in records)
+            values = {int(each.offset): bytes(each.value or b"") for each in records}
+            open_values.setdefault(header.producer_id, {}).update(values)
             continue
-        ended = open_values.pop(header.producer_id, [])
+        ended = open_values.pop(header.producer_id, {})
         if records and read_control_type(records[0].key) is ControlType.COMMIT:
-            committed += ended
+            committed.update(ended)
     return committed

@@ -38,6 +38,7 @@ class Ledger:
         sent: The values of all records, acknowledged or not.
         failures: How often a client had to begin anew.
         committed: The highest acknowledged commit of the readers' group, by partition.
+        read: What was read, by topic, partition and offset.
         stopping: Set when producers are to send no more.
     """
 
@@ -45,7 +46,35 @@ class Ledger:
     sent: set[bytes] = field(default_factory=set)
     failures: int = 0
     committed: dict[TopicPartition, int] = field(default_factory=dict)
+    read: dict[tuple[str, int, int], bytes] = field(default_factory=dict)
     stopping: bool = False
+
+    def note_acknowledged(self, partition: int, offset: int, value: bytes) -> None:
+        """Note an acknowledgement.
+
+        Raises:
+            Violation: I1, something else was acknowledged there before.
+        """
+        before = self.acknowledged.setdefault((partition, offset), value)
+        if before != value:
+            raise Violation(
+                "I1", f"{before!r} and then {value!r} were acknowledged at {offset} of partition {partition}"
+            )
+
+    def note_read(self, batch: Batch[bytes, bytes]) -> None:
+        """Note what a reader got.
+
+        Raises:
+            Violation: I4, it was never sent; or I5, something else was read there before.
+        """
+        for record in batch:
+            value = record.raw_value or b""
+            if value not in self.sent:
+                raise Violation("I4", f"{value!r} was read, and never sent")
+            place = batch.topic, batch.partition, record.offset
+            before = self.read.setdefault(place, value)
+            if before != value:
+                raise Violation("I5", f"{before!r} and then {value!r} were read at {place}")
 
 
 class Sending:
@@ -96,7 +125,7 @@ class Sending:
     async def _note_outcome(self, delivery: Any, value: bytes) -> None:
         try:
             place = await delivery.wait()
-            self._ledger.acknowledged[place.partition, place.offset] = value
+            self._ledger.note_acknowledged(place.partition, place.offset, value)
         except ClientError as error:
             self._world.note(f"{value.decode()} is not acknowledged: {error}")
         finally:
@@ -161,10 +190,24 @@ async def read(world: World, ledger: Ledger, name: str) -> None:
                 ) as group,
             ):
                 async for batch in group:
-                    for record in batch:
-                        if record.raw_value not in ledger.sent:
-                            raise Violation("I4", f"{record.raw_value!r} was read, and never sent")
+                    ledger.note_read(batch)
         except* ClientError as error:
             ledger.failures += 1
             world.note(f"reader {name} begins anew: {error.exceptions[0]}")
+        await trio.sleep(_RETRY_S)
+
+
+async def audit(world: World, ledger: Ledger) -> None:
+    """Read committed bills from the beginning, and again after each failure, until cancelled."""
+    while True:
+        try:
+            async with (
+                world.kafka("auditor") as kafka,
+                kafka.reader(BILLS, start=EARLIEST, isolation=READ_COMMITTED) as bills,
+            ):
+                async for batch in bills:
+                    ledger.note_read(batch)
+        except* ClientError as error:
+            ledger.failures += 1
+            world.note(f"the auditor begins anew: {error.exceptions[0]}")
         await trio.sleep(_RETRY_S)

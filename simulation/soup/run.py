@@ -13,7 +13,7 @@ import trio.testing
 
 from simulation.deterministic import run_deterministically
 from simulation.soup.checks import Watcher, check_end, is_billed
-from simulation.soup.clients import MEMBER_NAMES, PRODUCER_NAMES, Ledger, Sending, copy, read
+from simulation.soup.clients import MEMBER_NAMES, PRODUCER_NAMES, Ledger, Sending, audit, copy, read
 from simulation.soup.faults import FAULTS, heal
 from simulation.soup.operations import OPERATIONS
 from simulation.soup.plan import ORDERS_PARTITIONS, Happening, Plan
@@ -149,6 +149,7 @@ class Run:
         for name in MEMBER_NAMES:
             clients.start_soon(copy, world, ledger, name, name=f"copier {name}")
             clients.start_soon(read, world, ledger, name, name=f"reader {name}")
+        clients.start_soon(audit, world, ledger, name="auditor")
         with trio.move_on_after(self.plan.seconds):
             async with trio.open_nursery() as happenings:
                 for each in self.plan.happenings:

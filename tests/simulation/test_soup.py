@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from simulation.soup.batch import Mix
+from simulation.soup.mutations import MUTATIONS
 from simulation.soup.plan import Happening, Plan
 from simulation.soup.run import Outcome, run_plan
 from simulation.soup.story import story
@@ -85,6 +86,30 @@ def test_a_bug_is_an_outcome_with_its_trace(monkeypatch: pytest.MonkeyPatch) -> 
     outcome = run_plan(NOTHING)
     assert outcome.kind == "bug KeyError"
     assert "a bug of ours" in outcome.trace
+
+
+@pytest.mark.parametrize("name", ["answer-before-high-watermark", "high-watermark-of-the-leader"])
+def test_a_weakened_rule_is_noticed(name: str) -> None:
+    apart = [Happening(3.0, "cut", one, other, lasts=3.0) for one, other in ((0, 1), (0, 2), (1, 2))]
+    with MUTATIONS[name].applied():
+        outcome = run_plan(Plan(1, 3, False, 6.0, (*apart, Happening(4.0, "kill", 0, lasts=1.0))))
+    assert outcome.kind in ("I1", "I4"), story(outcome)
+
+
+def test_the_command_says_which_mutations_were_noticed(tmp_path: Path) -> None:
+    name = "hide-rebalances"
+    command = [sys.executable, "-m", "ottla", "simulate", "--mutations", name, "--seeds", "1", "--jobs", "1"]
+    ran = subprocess.run(
+        [*command, "--faults", "none", "--operations", "none", "--seconds", "1"],
+        capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (1, "")
+    assert ran.stdout.splitlines()[1:] == [
+        "|---|---|---|---|",
+        "| `hide-rebalances` | members do not learn from their heartbeats that a rebalance has begun | nothing | 1 |",
+        "",
+        "0 of 1 mutations were noticed.",
+    ]
 
 
 def test_the_command_runs_seeds_replays_a_scenario_and_refuses_unknown_kinds(tmp_path: Path) -> None:

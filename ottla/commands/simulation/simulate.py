@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from ottla.commands.simulation.mutation_score import score
 from ottla.commands.terminal.failure import CommandError, failing_on
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ _STORIES: Final = "simulated"
 @click.option("--shrink/--no-shrink", default=True, show_default=True, help="Make failures short.")
 @click.option("--keep-going", is_flag=True, help="Go on after a failure.")
 @click.option("--json", "as_json", is_flag=True, help="Print the sums as an object, and nothing else.")
+@click.option("--mutations", metavar="[NAME,...]", is_flag=False, flag_value="", help="Weaken these rules of the "
+    "product, or all that can be, one at a time, and count the seeds until each is noticed.")  # fmt: skip
 def command(
     seeds: int,
     seed: int,
@@ -52,11 +55,12 @@ def command(
     shrink: bool,
     keep_going: bool,
     as_json: bool,
+    mutations: str | None,
 ) -> None:
     """Run simulated clusters under random faults, and check what must hold.
 
     Each seed is three to five brokers, their ZooKeeper, idempotent and transactional producers, groups and an operator,
-    on one virtual clock. Exits with 1 where something did not hold.
+    on one virtual clock. Exits with 1 where something did not hold; with --mutations, where one was not noticed.
     """
     if scenario is not None:
         if as_json:
@@ -73,6 +77,13 @@ def command(
         seconds,
     )
     count = jobs or os.cpu_count() or 1
+    if mutations is not None:
+        from simulation.soup.mutations import MUTATIONS
+
+        names = _chosen(mutations or None, tuple(MUTATIONS), "mutations")
+        if not score(names, range(seed, seed + seeds), mix, count, as_json=as_json):
+            sys.exit(1)
+        return
     report = _Report(seeds, as_json=as_json)
     failed = 0
     try:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from cluster.zookeeper.client import Create, SetData
-from simulation.soup.checks import Watcher, check_orders
+from simulation.soup.checks import Watcher, check_orders, check_read
 from simulation.soup.clients import Ledger
 from simulation.soup.violation import Violation
 from wire.types import ZkVersion
@@ -41,6 +41,35 @@ def test_records_as_they_were_promised_hold() -> None:
 def test_records_that_break_a_promise_are_found(values, acknowledged, invariant: str) -> None:
     with pytest.raises(Violation) as found:
         check_orders(0, values, ledger(b"ann 0 000001", b"ann 0 000002", acknowledged=acknowledged))
+    assert found.value.invariant == invariant
+
+
+def test_two_records_are_not_acknowledged_at_one_offset() -> None:
+    promised = Ledger()
+    promised.note_acknowledged(0, 4, b"a")
+    promised.note_acknowledged(1, 4, b"b")
+    promised.note_acknowledged(0, 4, b"a")
+    with pytest.raises(Violation, match="I1: b'a' and then b'c' were acknowledged at 4 of partition 0"):
+        promised.note_acknowledged(0, 4, b"c")
+
+
+def read(*places: tuple[str, int, int, bytes]) -> Ledger:
+    return Ledger(read={(topic, partition, offset): value for topic, partition, offset, value in places})
+
+
+def test_what_was_read_of_other_partitions_is_not_looked_at() -> None:
+    check_read(
+        "orders", 0, {3: b"a"}, read(("orders", 0, 3, b"a"), ("orders", 1, 3, b"b"), ("bills", 0, 3, b"c"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("topic", "values", "invariant"),
+    [("orders", {}, "I5"), ("orders", {3: b"b"}, "I5"), ("bills", {2: b"a"}, "I11")],
+)
+def test_what_was_read_and_may_not_be_is_found(topic: str, values: dict[int, bytes], invariant: str) -> None:
+    with pytest.raises(Violation) as found:
+        check_read(topic, 0, values, read((topic, 0, 3, b"a")))
     assert found.value.invariant == invariant
 
 
