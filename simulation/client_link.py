@@ -35,13 +35,13 @@ class SimulatedClientLink:
         """Whether the network has not taken everything yet."""
         return bool(self._backlog)
 
-    def send_nowait(self, data: bytes | bytearray | memoryview) -> None:
+    def send_nowait(self, *pieces: bytes | bytearray | memoryview) -> None:
         """Send what the network takes now, and keep the rest for `flush`.
 
         Raises:
             BrokerUnreachable: the connection is broken.
         """
-        self._backlog.append(memoryview(bytes(data)))
+        self._backlog.append(memoryview(b"".join(pieces)))
         if len(self._backlog) == 1:
             self._send_backlog()
 

@@ -26,6 +26,10 @@ class SimulatedClock:
         """Return milliseconds since 1970."""
         return WallMs(WALL_START_MS + self.jump_ms + int(self.monotonic() * 1000))
 
+    def wall_ns(self) -> int:
+        """Return nanoseconds since 1970."""
+        return self.wall_ms() * 1_000_000
+
     def monotonic(self) -> MonotonicSeconds:
         """Return seconds since the simulation began.
 

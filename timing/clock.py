@@ -4,6 +4,7 @@ Wall time stamps records and decides retention; monotonic time measures delays. 
 """
 
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 from wire.types import MonotonicSeconds, WallMs
@@ -21,10 +22,21 @@ class Clock(Protocol):
         ...
 
 
+class RecordClock(Clock, Protocol):
+    """A clock that is read for each record, where a Python call of its own would cost too much."""
+
+    @property
+    def wall_ns(self) -> Callable[[], int]:
+        """The function that returns nanoseconds since 1970."""
+        ...
+
+
 class SystemClock:
     """The machine's own clocks. The only place that reads them."""
 
     __slots__ = ()
+
+    wall_ns = staticmethod(time.time_ns)
 
     def wall_ms(self) -> WallMs:
         """Return milliseconds since 1970 on the machine's wall clock."""

@@ -9,10 +9,11 @@ from wire.encoder_source import compile_encoder
 from wire.errors import RemoteProtocolError, UnsupportedVersionError
 from wire.file_range import FileRange
 from wire.schema import Message
+from wire.uncopied import UncopiedRecords
 
 M = TypeVar("M", bound=Message)
 Buffer = bytes | bytearray | memoryview
-Ranges = list[tuple[int, FileRange]]
+Ranges = list[tuple[int, FileRange | UncopiedRecords]]
 
 _decoders: dict[tuple[type[Message], int], Callable[..., Any]] = {}
 _encoders: dict[tuple[type[Message], int], Callable[..., None]] = {}
@@ -38,8 +39,8 @@ def encode_into(message: Message, version: int, out: bytearray, ranges: Ranges |
         message: what to append.
         version: of the API or format.
         out: grows; on an error, what was appended until then stays in it.
-        ranges: receives (offset in ``out``, range) of each `FileRange`, whose bytes belong there; without it,
-            a `FileRange` is an error.
+        ranges: receives (offset in ``out``, range) of each `FileRange` or `UncopiedRecords`, whose bytes belong
+            there; without it, they are errors.
     """
     try:
         encoder(type(message), version)(message, out, ranges)

@@ -3,8 +3,8 @@
 The mirror of `wire.decoder_source`: straight-line code, where neighbouring fields of fixed width, with the
 short length of what follows, are written by one ``struct`` call; an empty tagged-field section is a pad byte.
 
-A `FileRange` in a records field is not copied: its place is noted in ``ranges`` as (offset in ``out``,
-range), and only its length is written.
+A `FileRange` in a response's records field, and `UncopiedRecords` in a request's, are not copied: their place is noted
+in ``ranges`` as (offset in ``out``, range), and only their length is written.
 """
 
 import struct
@@ -13,9 +13,13 @@ from collections.abc import Callable
 from wire.file_range import FileRange
 from wire.schema import RECORDS, STRING, UUID, Array, Field, Message, Primitive, Struct
 from wire.source_writer import SourceWriter
+from wire.uncopied import UncopiedRecords
 from wire.varints import fit_text, put_string_length, put_tags, put_uvarint
 
 WireType = Primitive | Array | type[Struct]
+
+NOT_COPIED = frozenset({FileRange, UncopiedRecords})
+"""What stands for bytes that are sent from where they are."""
 
 
 def compile_encoder(cls: type[Message], version: int) -> Callable[..., None]:
@@ -28,10 +32,14 @@ def _unsendable(name: str, version: int, value: object) -> ValueError:
     return ValueError(f"{name} cannot be sent in version {version}, but is {value!r}")
 
 
-def _note_range(out: bytearray, file_range: FileRange, ranges: list[tuple[int, FileRange]] | None) -> None:
+def _note_range(
+    out: bytearray,
+    piece: FileRange | UncopiedRecords,
+    ranges: list[tuple[int, FileRange | UncopiedRecords]] | None,
+) -> None:
     if ranges is None:
-        raise ValueError("a file range can only be sent in a response")
-    ranges.append((len(out), file_range))
+        raise ValueError(f"{piece!r} can only be sent in a frame of several pieces")
+    ranges.append((len(out), piece))
 
 
 class _EncoderSource:
@@ -42,7 +50,7 @@ class _EncoderSource:
         self.out = "out"
         self.writer = SourceWriter(
             {
-                "FileRange": FileRange,
+                "NOT_COPIED": NOT_COPIED,
                 "note_range": _note_range,
                 "pack": struct.pack,
                 "put_string_length": put_string_length,
@@ -191,7 +199,7 @@ class _EncoderSource:
         self.local(value, nullable, name, f"v = b''; n = {self.null_size}", f"n = len(v){self.plus_one}")
         self.length("n", "i")
         if kind is RECORDS:
-            self.writer.line(f"if type(v) is FileRange: note_range({self.out}, v, ranges)")
+            self.writer.line(f"if type(v) in NOT_COPIED: note_range({self.out}, v, ranges)")
             self.writer.line(f"else: {self.out} += v")
         else:
             self.writer.line(f"{self.out} += v")

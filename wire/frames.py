@@ -26,6 +26,7 @@ from wire.codec import Buffer, Ranges, decoder, encode_into
 from wire.errors import RemoteProtocolError, UnsupportedVersionError
 from wire.file_range import FileRange
 from wire.schema import Message, Request, Response
+from wire.uncopied import UncopiedRecords
 from wire.varints import skip_tags
 
 R = TypeVar("R", bound=Response)
@@ -131,20 +132,34 @@ def encode_request(message: Request, version: int, correlation_id: int, client_i
     Raises:
         ValueError: the version cannot carry the message, or the client id is too long.
     """
-    api_key = message.__schema__.api_key
-    if api_key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
-        out = bytearray(pack(">ihhi", 0, api_key, version, correlation_id))
-    else:
-        name = b"" if client_id is None else client_id.encode()
-        if len(name) > _MAX_CLIENT_ID:
-            raise ValueError("the client id is too long")
-        size = -1 if client_id is None else len(name)
-        out = bytearray(pack(">ihhih", 0, api_key, version, correlation_id, size))
-        out += name
-        if API_TABLE[api_key].is_flexible(version):
-            out.append(0)
+    out = _request_header(message.__schema__.api_key, version, correlation_id, client_id)
     encode_into(message, version, out)
     pack_into(">i", out, 0, len(out) - 4)
+    return out
+
+
+def encode_request_pieces(
+    message: Request, version: int, correlation_id: int, client_id: str | None
+) -> list[bytearray | memoryview]:
+    """Encode a request that may carry `UncopiedRecords`: the frame's pieces in order; see `encode_request`."""
+    out = _request_header(message.__schema__.api_key, version, correlation_id, client_id)
+    ranges: Ranges = []
+    encode_into(message, version, out, ranges)
+    pack_into(">i", out, 0, len(out) - 4 + sum(piece.size for _, piece in ranges))
+    return _interleave(out, ranges) if ranges else [out]  # type: ignore[return-value]  # no file in a request
+
+
+def _request_header(api_key: int, version: int, correlation_id: int, client_id: str | None) -> bytearray:
+    if api_key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
+        return bytearray(pack(">ihhi", 0, api_key, version, correlation_id))
+    name = b"" if client_id is None else client_id.encode()
+    if len(name) > _MAX_CLIENT_ID:
+        raise ValueError("the client id is too long")
+    size = -1 if client_id is None else len(name)
+    out = bytearray(pack(">ihhih", 0, api_key, version, correlation_id, size))
+    out += name
+    if API_TABLE[api_key].is_flexible(version):
+        out.append(0)
     return out
 
 
@@ -166,7 +181,7 @@ def encode_response(message: Response, version: int, correlation_id: int) -> Res
     if not ranges:
         pack_into(">i", out, 0, len(out) - 4)
         return out
-    pack_into(">i", out, 0, len(out) - 4 + sum(file_range.size for _, file_range in ranges))
+    pack_into(">i", out, 0, len(out) - 4 + sum(piece.size for _, piece in ranges))
     return _interleave(out, ranges)
 
 
@@ -201,15 +216,15 @@ def _has_tagged_header(message: Message | type[Message], version: int) -> bool:
 
 
 def _interleave(out: bytearray, ranges: Ranges) -> list[bytearray | memoryview | FileRange]:
-    """Cut ``out`` where the file ranges belong, which are in ascending order."""
+    """Cut ``out`` where what was not copied belongs, in ascending order."""
     view = memoryview(out)
     pieces: list[bytearray | memoryview | FileRange] = []
     start = 0
-    for offset, file_range in ranges:
+    for offset, piece in ranges:
         if offset > start:
             pieces.append(view[start:offset])
-        if file_range.size:
-            pieces.append(file_range)
+        if piece.size:
+            pieces.append(piece.data if isinstance(piece, UncopiedRecords) else piece)
         start = offset
     if start < len(out):
         pieces.append(view[start:])

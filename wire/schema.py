@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Self, dataclass_transform, overload
 
 from wire.file_range import FileRange
+from wire.uncopied import UncopiedRecords
 
 
 class VersionRange(NamedTuple):
@@ -85,14 +86,14 @@ UUID: Final = Primitive("uuid", "16s", 16, bytes(16))
 STRING: Final = Primitive("string", "", 0, "")
 BYTES: Final = Primitive("bytes", "", 0, b"")
 RECORDS: Final = Primitive("records", "", 0, None)
-"""Bytes that are not copied: decoded as a view into the buffer, encoded from bytes or from a `FileRange`."""
+"""Bytes decoded as a view into the buffer, encoded from bytes, a `FileRange` or `UncopiedRecords`."""
 
 
 class Records:
     """The static type of a `RECORDS` attribute; never instantiated.
 
     It is read as a view into the buffer it was decoded from (valid as long as that buffer is), and may be
-    given as any bytes, or as the `FileRange` of a log that is to be sent.
+    given as any bytes, as the `FileRange` of a log that is to be sent, or as `UncopiedRecords`.
     """
 
     @overload
@@ -102,7 +103,9 @@ class Records:
     def __get__(self, instance: object, owner: type) -> "Records | memoryview | None":
         raise TypeError("only a type")
 
-    def __set__(self, instance: object, value: bytes | bytearray | memoryview | FileRange | None) -> None:
+    def __set__(
+        self, instance: object, value: bytes | bytearray | memoryview | FileRange | UncopiedRecords | None
+    ) -> None:
         raise TypeError("only a type")
 
 

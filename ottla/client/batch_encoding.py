@@ -11,7 +11,7 @@ time.
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import add
 from typing import Final, NamedTuple
 
@@ -34,19 +34,26 @@ RECORD_OVERHEAD_MAX: Final = 24
 HEADER_OVERHEAD_MAX: Final = 10
 """The most bytes that a record's header takes beside its name and value."""
 BATCH_OVERHEAD: Final = HEADER_SIZE
+_HEADER_ROOM: Final = bytes(HEADER_SIZE)
 
 _ONE_BYTE_MAX: Final = 63
 """The largest number that a zigzag varint holds in one byte."""
 
 
 class EncodedRecords(NamedTuple):
-    """The records of a batch as they stand behind its header, compressed if asked for."""
+    """The records of a batch as they stand behind its header, compressed if asked for.
 
-    body: bytes
+    Attributes:
+        body: The records' bytes.
+        batch: The whole batch, where the body was written into it at once: its header is still to be filled in.
+    """
+
+    body: bytes | memoryview
     compression: Compression
     record_count: int
     base_timestamp: int
     max_timestamp: int
+    batch: bytearray | None = None
 
 
 class ProducerIdentity(NamedTuple):
@@ -148,20 +155,21 @@ def encode_records(
     base = timestamps[0]
     at_once = timestamps.count(base) == len(timestamps)
     newest = base if at_once else max(timestamps)
-    body = None
+    batch = None
     if not headers and newest - base <= _ONE_BYTE_MAX and (at_once or sorted(timestamps) == timestamps):
         try:
             if keys is None:
-                body = _encode_values(values, timestamps, base, newest)  # type: ignore[arg-type]  # a None raises
+                batch = _encode_values(values, timestamps, base, newest)  # type: ignore[arg-type]  # a None raises
             else:
-                body = _encode_pairs(keys, values, timestamps, base, newest)  # type: ignore[arg-type]  # likewise
+                batch = _encode_pairs(keys, values, timestamps, base, newest)  # type: ignore[arg-type]  # likewise
         except TypeError:
             pass  # a null key or value: it has no length
-    if body is None:
-        body = _encode_each(values, keys, headers, timestamps)
+    if batch is None:
+        batch = _encode_each(values, keys, headers, timestamps)
+    body = memoryview(batch)[HEADER_SIZE:]
     if compression:
-        body = compress(compression, body, level)
-    return EncodedRecords(body, compression, len(values), base, newest)
+        return EncodedRecords(compress(compression, body, level), compression, len(values), base, newest)
+    return EncodedRecords(body, compression, len(values), base, newest, batch)
 
 
 def _offsets(count: int) -> list[bytes]:
@@ -180,7 +188,31 @@ def _deltas(timestamps: list[int], base: int, newest: int) -> list[bytes]:
     return list(map(table.__getitem__, timestamps))
 
 
-def _encode_values(values: Sequence[bytes], timestamps: list[int], base: int, newest: int) -> bytes:
+def _runs(timestamps: list[int], base: int) -> Iterator[tuple[int, int, int, bytes]]:
+    """Yield the runs of records whose heads differ by sizes only: begin, end, size of an offset, time."""
+    begin, count = 0, len(timestamps)
+    while begin < count:
+        time, offset_size = timestamps[begin], _OFFSET_SIZES[begin]
+        end = min(bisect_right(timestamps, time, begin), bisect_right(_OFFSET_SIZES, offset_size, begin))
+        yield begin, end, offset_size, _OFFSETS[time - base]
+        begin = end
+
+
+class _HeadsOfRun(dict[int, bytes]):
+    """The heads of a run's records, with their time, by the size of the one field whose size varies."""
+
+    def __init__(self, field: dict[int, bytes], fixed: int, time: bytes) -> None:
+        super().__init__()
+        self._field = field
+        self._fixed = fixed
+        self._time = time
+
+    def __missing__(self, size: int) -> bytes:
+        made = self[size] = _HEADS[self._fixed + len(self._field[size]) + size] + self._time
+        return made
+
+
+def _encode_values(values: Sequence[bytes], timestamps: list[int], base: int, newest: int) -> bytearray:
     """Encode records without keys: what stands around their values comes from tables by size.
 
     Raises:
@@ -189,23 +221,25 @@ def _encode_values(values: Sequence[bytes], timestamps: list[int], base: int, ne
     count = len(values)
     sizes = list(map(len, values))
     size = sizes[0]
-    if count <= len(_OFFSETS) and sizes.count(size) == count:
+    if count > len(_OFFSETS):
+        return _encode_many(None, values, timestamps, base, newest)
+    if sizes.count(size) == count:
         return _encode_even(values, size, timestamps, base, newest)
-    offsets = _offsets(count)
-    middles = list(map(_NULL_KEY_AND_LENGTH.__getitem__, sizes))
-    # Behind the attributes: one byte of time, the offset, the middle, the value and the count of headers.
-    totals = map(add, map(add, _offset_sizes(offsets), map(len, middles)), sizes)
-    pieces = [b""] * (5 * count)
-    pieces[0::5] = map(_HEADS.__getitem__, map((2).__add__, totals))
-    pieces[1::5] = _deltas(timestamps, base, newest)
-    pieces[2::5] = offsets
-    pieces[3::5] = middles
-    pieces[4::5] = values
+    pieces: list[bytes] = [b""] * (4 * count)
+    pieces[1::4] = _OFFSETS[:count]
+    pieces[2::4] = map(_NULL_KEY_AND_LENGTH.__getitem__, sizes)
+    pieces[3::4] = values
+    for begin, end, offset_size, time in _runs(timestamps, base):
+        # Behind the attributes: one byte of time, the offset, null key and length, the value, the count of headers.
+        heads = _HeadsOfRun(_NULL_KEY_AND_LENGTH, 1 + offset_size + 1, time)
+        pieces[4 * begin : 4 * end : 4] = map(heads.__getitem__, sizes[begin:end])
     return _joined(pieces)
 
 
-def _encode_even(values: Sequence[bytes], size: int, timestamps: list[int], base: int, newest: int) -> bytes:
-    """Encode records of one size without keys: runs of one time and one length of offset."""
+def _encode_even(
+    values: Sequence[bytes], size: int, timestamps: list[int], base: int, newest: int
+) -> bytearray:
+    """Encode records of one size without keys."""
     count = len(values)
     if newest == base:
         pieces: list[bytes] = [b""] * (2 * count)
@@ -217,29 +251,53 @@ def _encode_even(values: Sequence[bytes], size: int, timestamps: list[int], base
     middle = _NULL_KEY_AND_LENGTH[size]
     pieces[2::4] = [middle] * count
     pieces[3::4] = values
-    begin = 0
-    while begin < count:
-        offset_size = _OFFSET_SIZES[begin]
-        end = bisect_right(timestamps, timestamps[begin], begin)
-        end = min(end, bisect_right(_OFFSET_SIZES, offset_size, begin))
-        head = _HEADS[1 + offset_size + len(middle) + size + 1] + _OFFSETS[timestamps[begin] - base]
+    for begin, end, offset_size, time in _runs(timestamps, base):
+        head = _HEADS[1 + offset_size + len(middle) + size + 1] + time
         pieces[4 * begin : 4 * end : 4] = [head] * (end - begin)
-        begin = end
     return _joined(pieces)
 
 
 def _encode_pairs(
     keys: Sequence[bytes], values: Sequence[bytes], timestamps: list[int], base: int, newest: int
-) -> bytes:
+) -> bytearray:
     """Encode records that all have a key and a value.
 
     Raises:
         TypeError: A key or value is null.
     """
     count = len(values)
-    key_sizes, value_sizes = list(map(len, keys)), list(map(len, values))
-    key_lengths = list(map(_VARINTS.__getitem__, key_sizes))
+    sizes = list(map(len, values))
+    size = sizes[0]
+    if count > len(_OFFSETS) or sizes.count(size) != count:
+        return _encode_many(keys, values, timestamps, base, newest)
+    key_sizes = list(map(len, keys))
+    value_length = _VARINTS[size]
+    pieces: list[bytes] = [b""] * (6 * count)
+    pieces[1::6] = _OFFSETS[:count]
+    pieces[2::6] = map(_VARINTS.__getitem__, key_sizes)
+    pieces[3::6] = keys
+    pieces[4::6] = [value_length] * count
+    pieces[5::6] = values
+    for begin, end, offset_size, time in _runs(timestamps, base):
+        # Behind the attributes: one byte of time, the offset, length and key, length and value, the count of headers.
+        heads = _HeadsOfRun(_VARINTS, 1 + offset_size + len(value_length) + size + 1, time)
+        pieces[6 * begin : 6 * end : 6] = map(heads.__getitem__, key_sizes[begin:end])
+    return _joined(pieces)
+
+
+def _encode_many(
+    keys: Sequence[bytes] | None, values: Sequence[bytes], timestamps: list[int], base: int, newest: int
+) -> bytearray:
+    """Encode records of any sizes and any number, all with a key or all without.
+
+    Raises:
+        TypeError: A key or value is null.
+    """
+    count = len(values)
+    value_sizes = list(map(len, values))
     value_lengths = list(map(_VARINTS.__getitem__, value_sizes))
+    key_sizes = [0] * count if keys is None else list(map(len, keys))
+    key_lengths = [b"\x01"] * count if keys is None else list(map(_VARINTS.__getitem__, key_sizes))
     offsets = _offsets(count)
     key_totals = map(add, map(len, key_lengths), key_sizes)
     value_totals = map(add, map(len, value_lengths), value_sizes)
@@ -249,17 +307,18 @@ def _encode_pairs(
     pieces[1::7] = _deltas(timestamps, base, newest)
     pieces[2::7] = offsets
     pieces[3::7] = key_lengths
-    pieces[4::7] = keys
+    if keys is not None:
+        pieces[4::7] = keys
     pieces[5::7] = value_lengths
     pieces[6::7] = values
     return _joined(pieces)
 
 
-def _joined(pieces: list[bytes]) -> bytes:
-    """Join records; the count of headers of each stands in front of the next."""
-    pieces[0] = pieces[0][1:]
+def _joined(pieces: list[bytes]) -> bytearray:
+    """Join records behind the room for a header; the count of headers of each stands in front of the next."""
+    pieces[0] = _HEADER_ROOM + pieces[0][1:]
     pieces.append(b"\0")
-    return b"".join(pieces)
+    return bytearray().join(pieces)
 
 
 def _encode_each(
@@ -267,13 +326,13 @@ def _encode_each(
     keys: Sequence[bytes | None] | None,
     headers: Mapping[int, Sequence[Header]] | None,
     timestamps: list[int],
-) -> bytes:
+) -> bytearray:
     builder = BatchBuilder()
     for index, value in enumerate(values):
         key = None if keys is None else keys[index]
         extra = () if headers is None else headers.get(index, ())
         builder.append(timestamps[index], key, value, extra)
-    return bytes(builder.build()[HEADER_SIZE:])
+    return builder.build()
 
 
 def frame_batch(
@@ -283,14 +342,19 @@ def frame_batch(
     *,
     transactional: bool = False,
 ) -> bytearray:
-    """Return the whole batch: encoded records behind their header, checksum included."""
-    body = records.body
-    batch = bytearray(HEADER_SIZE + len(body))
+    """Return the whole batch: encoded records behind their header, checksum included.
+
+    A batch that `encode_records` has left room in is filled in, not copied: framed again, it is the same bytes.
+    """
+    batch, size = records.batch, len(records.body)
+    if batch is None:
+        batch = bytearray(_HEADER_ROOM)
+        batch += records.body
     HEADER.pack_into(
         batch,
         0,
         0,
-        HEADER_SIZE - LOG_OVERHEAD + len(body),
+        HEADER_SIZE - LOG_OVERHEAD + size,
         NO_LEADER_EPOCH,
         MAGIC,
         0,
@@ -303,7 +367,6 @@ def frame_batch(
         base_sequence,
         records.record_count,
     )
-    batch[HEADER_SIZE:] = body
     patch_crc(batch, 0)
     return batch
 

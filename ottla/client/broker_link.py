@@ -28,7 +28,7 @@ from security.errors import AuthenticationError as RefusedError
 from security.sasl_client import SaslCredentials, authenticate
 from wire.apis import API_TABLE, ApiKey
 from wire.errors import Error, RemoteProtocolError
-from wire.frames import decode_response, encode_request
+from wire.frames import decode_response, encode_request, encode_request_pieces
 from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from wire.schema import Request, Response
 from wire.types import BrokerId
@@ -41,6 +41,7 @@ _HELLO_VERSION: Final = 3
 _SESSION_PART: Final = 0.85
 """The part of a SASL session's lifetime after which a connection is replaced."""
 
+FramePieces = list[bytearray | memoryview]
 OnDone = Callable[[Any], None]
 """Gets the response, None where none was expected, or a `ClientError`."""
 
@@ -82,7 +83,7 @@ class BrokerLink:
         self._link = link
         self._settings = settings
         self._pending: deque[_Pending] = deque()
-        self._throttled: deque[tuple[bytearray, OnDone | None]] = deque()
+        self._throttled: deque[tuple[FramePieces, OnDone | None]] = deque()
         self._throttled_until = 0.0
         self._unflushed: list[OnDone] = []
         self._correlation_id = 0
@@ -157,8 +158,8 @@ class BrokerLink:
         api_key = message.__schema__.api_key
         version = self.version_for(api_key, at_most)
         self._correlation_id = number = (self._correlation_id + 1) & 0x7FFFFFFF
-        data = encode_request(message, version, number, self._settings.client_id)
-        self._send(data, None if answered else on_done)
+        pieces = encode_request_pieces(message, version, number, self._settings.client_id)
+        self._send(pieces, None if answered else on_done)
         if answered and self.is_open:
             sent_at = max(self.last_used, self._throttled_until)
             deadline = sent_at + (self._settings.request_timeout if timeout_s is None else timeout_s)
@@ -167,14 +168,14 @@ class BrokerLink:
             if deadline < self._reading.deadline:
                 self._reading.deadline = deadline
 
-    def _send(self, data: bytearray, on_sent: OnDone | None) -> None:
+    def _send(self, pieces: FramePieces, on_sent: OnDone | None) -> None:
         self.last_used = runtime.current_time()
         if self._throttled or self.last_used < self._throttled_until:
-            self._throttled.append((data, on_sent))
+            self._throttled.append((pieces, on_sent))
             self._needs_writer.set()
             return
         try:
-            self._link.send_nowait(data)
+            self._link.send_nowait(*pieces)
         except BrokerUnreachable as error:
             self._fail(error)
             raise
@@ -328,8 +329,8 @@ class BrokerLink:
                 await self._link.flush()
                 while self._throttled:
                     await runtime.sleep_until(self._throttled_until)
-                    data, on_sent = self._throttled.popleft()
-                    self._link.send_nowait(data)
+                    pieces, on_sent = self._throttled.popleft()
+                    self._link.send_nowait(*pieces)
                     await self._link.flush()
                     if on_sent is not None:
                         on_sent(None)

@@ -10,7 +10,7 @@ from ottla.client.metadata import ClusterMetadata
 from ottla.client.metadata_refresh import MetadataRefresh
 from ottla.client.metrics import Metrics
 from ottla.client.settings import ConnectionSettings
-from timing.clock import Clock
+from timing.clock import RecordClock
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class ClientContext:
     links: BrokerLinks
     refresh: MetadataRefresh
     nursery: runtime.Nursery
-    clock: Clock
+    clock: RecordClock
     source: random.Random
     metrics: Metrics
     retry_backoff: Backoff

@@ -1,5 +1,6 @@
 """Accepting records: each into the open batch of its partition, where there is room; or in line for it."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -88,25 +89,13 @@ class Intake:
             value = route.encode_value(value)
         if route.encode_key is not None and key is not None:
             key = route.encode_key(key)
+        value, key = _as_bytes(value), _as_bytes(key)
         size = RECORD_OVERHEAD_MAX if value is None else len(value) + RECORD_OVERHEAD_MAX
         if timestamp is None:
             timestamp = self._wall_ms()
         if key is not None:
             size += len(key)
         queue = route.queue_for(key, partition)
-        batch = queue.open
-        if batch is not None and batch.keys is not None and key is not None and not headers:
-            # What nearly every record with a key takes, without further calls.
-            budget = self._budget
-            if size <= batch.left and size <= budget.available and not budget.waiters:
-                budget.available -= size
-                batch.left -= size
-                values = batch.values
-                index = len(values)
-                values.append(value)
-                batch.keys.append(key)
-                batch.timestamps.append(timestamp)
-                return Delivery(batch, index)
         if headers:
             size += headers_bound(headers)
         if size > self._max_request_size or size > self._budget.capacity:
@@ -174,16 +163,17 @@ class Intake:
         timestamp: int,
         parts: list[tuple[ProducerBatch, int, int]],
     ) -> None:
-        begin = 0
+        ends = route.ends(values, keys)
+        begin = taken = 0
         while begin < len(values):
             place = route.sticky if queue is None else queue
             batch = place.open
-            left = self._routes.batch_room if batch is None else batch.left
-            count, size = route.fit(values, keys, begin, left, at_least_one=False)
-            if count == 0 or batch is None:
+            end = begin if batch is None else bisect_right(ends, taken + batch.left, begin)
+            size = ends[end - 1] - taken
+            if end == begin:
                 # Not one more fits: a new batch, in another partition where records stick.
-                left = self._routes.batch_room
-                count, size = route.fit(values, keys, begin, left, at_least_one=True)
+                end = max(bisect_right(ends, taken + self._routes.batch_room, begin), begin + 1)
+                size = ends[end - 1] - taken
                 if size > self._max_request_size or size > self._budget.capacity:
                     raise RecordTooLarge(
                         f"a record of {size} bytes for {route.name!r} exceeds max_request_size or the room",
@@ -198,12 +188,11 @@ class Intake:
                 self._wake()
                 if queue is None:
                     route.sticky_batch = batch
-            end = begin + count
             index = batch.extend(
                 None if keys is None else keys[begin:end], values[begin:end], timestamp, size
             )
-            parts.append((batch, index, count))
-            begin = end
+            parts.append((batch, index, end - begin))
+            begin, taken = end, ends[end - 1]
 
     async def accept_encoded(self, route: Route, partition: int, records: EncodedRecords) -> ProducerBatch:
         """Accept a batch of encoded records; wait for room.
@@ -240,6 +229,16 @@ class Intake:
         finally:
             if not granted.is_set():
                 self._budget.cancel(number)
+
+
+def _as_bytes(field: Any) -> bytes | None:
+    if field is None or type(field) is bytes:
+        return field
+    if isinstance(field, bytes | bytearray | memoryview):
+        return bytes(field)
+    raise TypeError(
+        f"keys and values are bytes or None here, not {type(field).__name__}; a Topic with codecs encodes others"
+    )
 
 
 def _dropped(topic: str) -> Delivery:

@@ -28,7 +28,7 @@ from ottla.client.task_scope import TaskScope
 from ottla.client.transactional_producer import TransactionalProducer
 from ottla.client.waits import Waits
 from security.sasl_client import SaslCredentials
-from timing.clock import Clock, SystemClock
+from timing.clock import RecordClock, SystemClock
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin
@@ -48,14 +48,14 @@ class Kafka:
         bootstrap_servers: str,
         settings: ConnectionSettings,
         *,
-        clock: Clock | None = None,
+        clock: RecordClock | None = None,
         source: random.Random | None = None,
         dialer: Dialer | None = None,
         waits: Waits | None = None,
     ) -> None:
         self._bootstrap = parse_addresses(bootstrap_servers)
         self._settings = settings
-        self._clock: Clock = clock or SystemClock()
+        self._clock: RecordClock = clock or SystemClock()
         self._source = source or random.Random()
         self._dialer = dialer
         self._waits = waits or Waits()

@@ -11,6 +11,7 @@ import os
 import socket
 import ssl
 from collections import deque
+from itertools import islice
 from struct import Struct
 from typing import Any, Final
 
@@ -22,6 +23,8 @@ from security.tls_session import failure_text
 FRAME_SIZE_MAX: Final = 256 * 1024 * 1024
 _BUFFER_SIZE: Final = 64 * 1024
 _LENGTH: Final = Struct(">i")
+_PIECES_AT_ONCE: Final = 64
+"""Pieces in one system call; every kernel takes as many."""
 
 Frame = bytearray | bytes
 
@@ -94,14 +97,17 @@ class Link:
         """Whether the kernel has not taken everything yet."""
         return bool(self._backlog)
 
-    def send_nowait(self, data: bytes | bytearray | memoryview) -> None:
-        """Send what the kernel takes now, and keep the rest for `flush`.
+    def send_nowait(self, *pieces: bytes | bytearray | memoryview) -> None:
+        """Send what the kernel takes now, and keep the rest for `flush`: the pieces themselves, not copies of them.
 
         Raises:
             BrokerUnreachable: The connection is broken.
         """
-        self._backlog.append(memoryview(data if self._tls is None else self._tls.encrypt(data)))
-        if len(self._backlog) == 1:
+        is_first = not self._backlog
+        if self._tls is not None:
+            pieces = tuple(map(self._tls.encrypt, pieces))
+        self._backlog.extend(map(memoryview, pieces))
+        if is_first:
             self._send_backlog()
 
     async def flush(self) -> None:
@@ -119,10 +125,13 @@ class Link:
         backlog = self._backlog
         try:
             while backlog:
-                sent = self._socket.send(backlog[0])
-                if sent == len(backlog[0]):
-                    backlog.popleft()
+                if len(backlog) == 1:
+                    sent = self._socket.send(backlog[0])
                 else:
+                    sent = self._socket.sendmsg(list(islice(backlog, _PIECES_AT_ONCE)))
+                while backlog and sent >= len(backlog[0]):
+                    sent -= len(backlog.popleft())
+                if sent:
                     backlog[0] = backlog[0][sent:]
         except BlockingIOError:
             return

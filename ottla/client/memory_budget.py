@@ -16,22 +16,29 @@ class MemoryBudget:
 
     Attributes:
         capacity: How many there are.
-        available: How many are free now.
+        free: How many may be taken now; none while others wait.
+        waiters: Those who wait, oldest first.
     """
 
-    __slots__ = ("_next", "available", "capacity", "waiters")
+    __slots__ = ("_kept_back", "_next", "capacity", "free", "waiters")
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self.available = capacity
+        self.free = capacity
+        self._kept_back = 0
         self.waiters: OrderedDict[int, tuple[int, Callable[[], None]]] = OrderedDict()
         self._next = 0
 
+    @property
+    def available(self) -> int:
+        """How many nobody has."""
+        return self.free + self._kept_back
+
     def take_nowait(self, size: int) -> bool:
         """Take bytes; return False where they are not free, or others wait for theirs."""
-        if self.waiters or size > self.available:
+        if self.waiters or size > self.free:
             return False
-        self.available -= size
+        self.free -= size
         return True
 
     def take_later(self, size: int, grant: Callable[[], None]) -> int:
@@ -40,6 +47,8 @@ class MemoryBudget:
         Returns:
             A number to cancel by.
         """
+        self._kept_back += self.free
+        self.free = 0
         self._next += 1
         self.waiters[self._next] = (size, grant)
         return self._next
@@ -51,15 +60,19 @@ class MemoryBudget:
 
     def release(self, size: int) -> None:
         """Return bytes, and serve those in line, first come first."""
-        self.available += size
         if self.waiters:
+            self._kept_back += size
             self._serve()
+        else:
+            self.free += size
 
     def _serve(self) -> None:
         while self.waiters:
             number, (size, grant) = next(iter(self.waiters.items()))
-            if size > self.available:
+            if size > self._kept_back:
                 return
             del self.waiters[number]
-            self.available -= size
+            self._kept_back -= size
             grant()
+        self.free += self._kept_back
+        self._kept_back = 0

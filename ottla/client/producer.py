@@ -73,11 +73,12 @@ class Producer:
         )
         self._known = self._routes.by_topic
         # Where nothing has to see the records first, `post` appends them itself.
-        self._direct = {} if on_send else self._known
+        self._direct = {} if on_send else self._routes.without_codecs
         self._is_open = False
         self._failed: list[ProducerBatch] = []
         self._scope = runtime.cancel_scope()
         self._wall_ms = context.clock.wall_ms
+        self._wall_ns = context.clock.wall_ns
         self._yielded_ms = 0
         if not accumulator.is_transactional:
             accumulator.on_failed = self._note_failure
@@ -243,19 +244,24 @@ class Producer:
             ClosedClient: The block has ended.
         """
         route = self._direct.get(topic)
-        if route is not None and key is None and partition is None and timestamp is None and not headers:
-            # What nearly every record without a key takes: no call but the lists'.
-            batch = route.sticky.open
-            if batch is not None and batch.keys is None and value is not None and route.encode_value is None:
+        if route is not None and partition is None and timestamp is None and not headers:
+            # What nearly every record takes: no call but the lists'.
+            queue = route.sticky if key is None else route.queues_by_key.get(key)
+            batch = None if queue is None else queue.open
+            if batch is not None and type(value) is bytes and (batch.keys is None) is (key is None):
                 size = len(value) + RECORD_OVERHEAD_MAX
+                if key is not None:
+                    size += len(key)
                 budget = self._budget
-                if size <= batch.left and size <= budget.available and not budget.waiters:
-                    budget.available -= size
+                if size <= batch.left and size <= budget.free:
+                    budget.free -= size
                     batch.left -= size
                     values = batch.values
                     index = len(values)
                     values.append(value)
-                    now_ms = self._wall_ms()
+                    if key is not None:
+                        batch.keys.append(key)  # type: ignore[union-attr]  # it has keys, as this record has
+                    now_ms = self._wall_ns() // 1_000_000
                     batch.timestamps.append(now_ms)
                     if now_ms != self._yielded_ms:
                         self._yielded_ms = now_ms

@@ -224,7 +224,8 @@ class ProducerBatch:
 
     def hold_encoded(self, records: EncodedRecords, size: int) -> None:
         """Fill the batch with records that are encoded already; nothing more fits."""
-        self.encoded = records
+        # A copy of its own: others may have the same records.
+        self.encoded = records._replace(batch=None)
         self.values = [None] * records.record_count
         self.timestamps = [records.max_timestamp] * records.record_count
         self.is_foreign = True

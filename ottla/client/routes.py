@@ -1,7 +1,8 @@
 """Where a producer's records go: each topic's queues and codecs, and the partition that records stick to."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
+from operator import add
 from typing import Any, Final
 
 from ottla.client.accumulator import Accumulator
@@ -26,20 +27,22 @@ class Route:
         encode_key: Makes bytes of a key, None where keys are bytes.
         encode_value: Makes bytes of a value, None where values are bytes.
         queues: The partitions' queues, by number.
+        queues_by_key: Those of the keys that were sent lately.
         sticky: Where records without a key go at present.
         sticky_batch: The last batch that was opened there.
     """
 
     __slots__ = (
+        "_available",
         "_batch_size",
         "_context",
         "_key_hash",
-        "_number_by_key",
         "_stuck_bytes",
         "encode_key",
         "encode_value",
         "name",
         "queues",
+        "queues_by_key",
         "sticky",
         "sticky_batch",
     )
@@ -62,8 +65,17 @@ class Route:
         self._key_hash = key_hash
         self._batch_size = batch_size
         self._stuck_bytes = 0
-        self._number_by_key: dict[bytes, int] = {}
+        self._available: list[int] = []
+        self.queues_by_key: dict[bytes, PartitionQueue] = {}
+        self.metadata_changed()
         self.sticky = self._choose(None)
+
+    def metadata_changed(self) -> None:
+        """Look anew at which partitions have a leader: records without a key go to those, if there are any."""
+        metadata = self._context.metadata
+        numbers = range(len(self.queues))
+        led = [number for number in numbers if metadata.leader(self.queues[number].partition) is not None]
+        self._available = led or list(numbers)
 
     def queue_for(self, key: bytes | None, partition: int | None) -> PartitionQueue:
         """Return the queue of a given partition, or of a key's.
@@ -74,8 +86,7 @@ class Route:
         if partition is None:
             if key is None:
                 return self.sticky
-            number = self._number_by_key.get(key)
-            return self.queues[self._number(key) if number is None else number]
+            return self.queues_by_key.get(key) or self._queue_for_key(key)
         if not 0 <= partition < len(self.queues):
             raise UnknownTopic(
                 f"the topic {self.name!r} has {len(self.queues)} partitions; there is no partition {partition}",
@@ -84,20 +95,18 @@ class Route:
             )
         return self.queues[partition]
 
-    def _number(self, key: bytes) -> int:
-        """Return a key's partition; keys that come again are not hashed again."""
-        number = self._number_by_key.get(key)
-        if number is None:
-            number = self._key_hash(key) % len(self.queues)
-            if len(self._number_by_key) >= _KEYS_KEPT:
-                self._number_by_key.clear()
-            self._number_by_key[key] = number
-        return number
+    def _queue_for_key(self, key: bytes) -> PartitionQueue:
+        """Return the queue of a key, which is not hashed again for a while."""
+        queue = self.queues[self._key_hash(key) % len(self.queues)]
+        if len(self.queues_by_key) >= _KEYS_KEPT:
+            self.queues_by_key.clear()
+        self.queues_by_key[key] = queue
+        return queue
 
     def add_partitions(self, queues: list[PartitionQueue]) -> None:
         """Use partitions that were added: keys go elsewhere from now on."""
         self.queues = queues
-        self._number_by_key.clear()
+        self.queues_by_key.clear()
 
     def next_sticky(self) -> PartitionQueue:
         """Return where the next record without a key goes: elsewhere once a batch's worth went here (KIP-794)."""
@@ -110,11 +119,7 @@ class Route:
         return self.sticky
 
     def _choose(self, previous: int | None) -> PartitionQueue:
-        metadata = self._context.metadata
-        available = [
-            number for number, queue in enumerate(self.queues) if metadata.leader(queue.partition) is not None
-        ]
-        available = available or list(range(len(self.queues)))
+        available = self._available
         depths = [self.queues[number].depth for number in available]
         return self.queues[choose_sticky(available, depths, self._context.source, previous)]
 
@@ -130,7 +135,10 @@ class Route:
             return
         parts: dict[int, tuple[list[bytes | None], list[bytes | None]]] = {}
         for key, value in zip(keys, values, strict=True):
-            number = -1 if key is None else self._number(key)
+            number = -1
+            if key is not None:
+                queue = self.queues_by_key.get(key) or self._queue_for_key(key)
+                number = queue.partition.partition
             part = parts.get(number)
             if part is None:
                 part = parts[number] = ([], [])
@@ -142,34 +150,28 @@ class Route:
             else:
                 yield self.queues[number], some_keys, some
 
-    def fit(
-        self,
-        values: Sequence[bytes | None],
-        keys: Sequence[bytes | None] | None,
-        begin: int,
-        left: int,
-        *,
-        at_least_one: bool,
-    ) -> tuple[int, int]:
-        """Return how many records from ``begin`` on fit into ``left`` bytes, and the most bytes that they take.
+    def ends(self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None) -> list[int]:
+        """Return how many bytes the records up to each of them take at most, itself included.
 
-        With ``at_least_one`` the first counts, however large it is: an empty batch grows for it.
+        Raises:
+            TypeError: A key or value is neither bytes nor None.
         """
-        # No more than could fit if they were empty.
-        end = min(len(values), begin + left // RECORD_OVERHEAD_MAX + 1)
-        sizes = [RECORD_OVERHEAD_MAX + (0 if value is None else len(value)) for value in values[begin:end]]
+        sizes: Iterable[int] = map(RECORD_OVERHEAD_MAX.__add__, _sizes(values))
         if keys is not None:
-            sizes = [
-                size + (0 if key is None else len(key))
-                for size, key in zip(sizes, keys[begin:end], strict=True)
-            ]
-        count = taken = 0
-        for total in accumulate(sizes):
-            if total > left and (count or not at_least_one):
-                break
-            count += 1
-            taken = total
-        return count, taken
+            sizes = map(add, sizes, _sizes(keys))
+        return list(accumulate(sizes))
+
+
+def _sizes(fields: Sequence[bytes | None]) -> Iterable[int]:
+    kinds = set(map(type, fields))
+    if kinds == {bytes}:
+        return map(len, fields)  # type: ignore[arg-type]  # none is None
+    if not kinds <= {bytes, type(None)}:
+        names = ", ".join(sorted(kind.__name__ for kind in kinds - {bytes, type(None)}))
+        raise TypeError(
+            f"keys and values are bytes or None here, not {names}; a Topic with codecs encodes others"
+        )
+    return [0 if each is None else len(each) for each in fields]
 
 
 class Routes:
@@ -177,6 +179,7 @@ class Routes:
 
     Attributes:
         by_topic: The routes, by name and by typed topic.
+        without_codecs: Those of them whose keys and values are bytes.
         batch_room: Bytes that an empty batch has for records.
     """
 
@@ -184,6 +187,7 @@ class Routes:
         self, context: ClientContext, accumulator: Accumulator, key_hash: KeyHash, batch_size: int
     ) -> None:
         self.by_topic: dict[AnyTopic, Route] = {}
+        self.without_codecs: dict[AnyTopic, Route] = {}
         self.batch_room = batch_size - BATCH_OVERHEAD
         self._context = context
         self._accumulator = accumulator
@@ -196,6 +200,8 @@ class Routes:
         queues = self._queues(name)
         route = Route(topic, queues, self._context, self._key_hash, self._batch_size)
         self.by_topic[topic] = route
+        if route.encode_key is None and route.encode_value is None:
+            self.without_codecs[topic] = route
 
     def _queues(self, name: str) -> list[PartitionQueue]:
         count = self._context.metadata.partition_count(name)
@@ -207,9 +213,12 @@ class Routes:
             count = self._context.metadata.partition_count(route.name)
             if count == 0:
                 del self.by_topic[topic]
+                self.without_codecs.pop(topic, None)
             elif count > len(route.queues):
                 route.add_partitions(self._queues(route.name))
+            route.metadata_changed()
 
     def close(self) -> None:
         """Forget all routes, so that nothing is accepted any more."""
         self.by_topic.clear()
+        self.without_codecs.clear()

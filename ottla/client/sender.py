@@ -23,6 +23,7 @@ from wire.messages.init_producer_id import InitProducerIdRequest
 from wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from wire.records.compression import Compression
 from wire.types import BrokerId, LeaderEpoch, TopicPartition
+from wire.uncopied import UncopiedRecords
 
 _log = logging.getLogger(__name__)
 
@@ -183,7 +184,9 @@ class Sender:
                 batch.encoded = batch.encode(settings.compression, settings.compression_level)
             frame = batch.frame(transactional=is_transactional)
             topic, partition = batch.partition
-            topics.setdefault(topic, []).append(PartitionProduceData(index=partition, records=frame))
+            topics.setdefault(topic, []).append(
+                PartitionProduceData(index=partition, records=UncopiedRecords(frame))
+            )
             self._context.refresh.use(topic)
             metrics.add("byte-send-total", len(frame))
             if batch.attempts > 1:

@@ -36,6 +36,30 @@ def test_a_record_with_everything(brokers, run) -> None:
     assert messages[1].value() is None
 
 
+def test_what_is_not_bytes_is_refused_where_it_is_given(brokers, run) -> None:
+    topic = brokers.topic(1)
+
+    async def body() -> None:
+        async with connect(brokers.bootstrap_servers) as kafka, kafka.producer() as out:
+            await out.send(topic, b"0", key=b"k")
+            for value, key in (("text", None), (b"1", "text"), (1, b"k")):
+                with pytest.raises(TypeError, match=r"bytes or None here, not (str|int)"):
+                    await out.post(topic, value, key=key)
+            with pytest.raises(TypeError, match="not str"):
+                await out.post_batch(topic, [b"1", "text", None])
+            await out.post_batch(topic, [b"1", None], keys=[b"k", None])
+            await out.send(topic, bytearray(b"3"), key=memoryview(b"k"))
+
+    run(body)
+    found = brokers.consume(topic, 4)[0]
+    assert [(message.key(), message.value()) for message in found] == [
+        (b"k", b"0"),
+        (b"k", b"1"),
+        (None, None),
+        (b"k", b"3"),
+    ]
+
+
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_every_codec_in_order(brokers, run, compression: str) -> None:
     topic = brokers.topic(1)

@@ -23,16 +23,16 @@ headers = st.lists(st.tuples(st.text(max_size=5), st.one_of(st.none(), st.binary
 
 @given(
     st.lists(st.tuples(maybe, maybe, headers, st.integers(0, 200)), min_size=1, max_size=80),
-    st.sampled_from(["all", "values", "pairs", "same size", "one moment"]),
+    st.sampled_from(["all", "values", "pairs", "same size", "keys and one size", "one moment"]),
     st.sampled_from(list(Compression)),
 )
 def test_records_come_out_as_they_went_in(records, kind: str, codec: Compression) -> None:
     keys = None if kind in ("values", "same size") else [key for key, _, _, _ in records]
     values = [value for _, value, _, _ in records]
-    if kind in ("values", "pairs", "one moment"):
+    if kind in ("values", "pairs", "keys and one size", "one moment"):
         values = [value or b"" for value in values]
         keys = None if keys is None else [key or b"" for key in keys]
-    if kind == "same size":
+    if kind in ("same size", "keys and one size"):
         values = [bytes([number % 256]) * 77 for number in range(len(records))]
     extra = {i: h for i, (_, _, h, _) in enumerate(records) if h} if kind == "all" else None
     timestamps = [1_700_000_000_000 + (0 if kind == "one moment" else at) for _, _, _, at in records]
@@ -74,3 +74,25 @@ def test_offsets_of_every_width() -> None:
     for value in values:
         keyed.append(5, value, value)
     assert frame_batch(encode_records(values, values, None, timestamps)) == keyed.build()
+
+
+def test_offsets_and_times_that_change_within_a_batch() -> None:
+    keys = [b"key-%d" % (number % 1000) for number in range(9_000)]
+    values = [b"%05d" % number for number in range(9_000)]
+    timestamps = [100 + number // 200 for number in range(9_000)]
+    mixed = [value[: 1 + number % 5] for number, value in enumerate(values)]
+    for some_keys, some in ((None, values), (None, mixed), (keys, values), (keys, mixed)):
+        builder = BatchBuilder()
+        for number, value in enumerate(some):
+            builder.append(timestamps[number], None if some_keys is None else some_keys[number], value)
+        assert frame_batch(encode_records(some, some_keys, None, timestamps)) == builder.build()
+
+
+def test_a_batch_is_framed_again_under_other_numbers() -> None:
+    encoded = encode_records([b"a", b"b"], None, None, [1, 2])
+    first = bytes(frame_batch(encoded, ProducerIdentity(7, 3), 11))
+    again = frame_batch(encoded, ProducerIdentity(7, 4), 0, transactional=True)
+    header = read_header(again)
+    check_crc(again, 0, header)
+    assert (header.producer_epoch, header.base_sequence, header.is_transactional) == (4, 0, True)
+    assert bytes(frame_batch(encoded, ProducerIdentity(7, 3), 11)) == first

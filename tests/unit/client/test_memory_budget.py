@@ -26,7 +26,7 @@ def test_a_large_piece_is_not_passed_by_small_ones() -> None:
     assert served == []
     budget.release(50)
     assert served == ["large", "small"]
-    assert budget.available == 19
+    assert budget.available == budget.free == 19
 
 
 def test_a_cancelled_waiter_loses_nothing() -> None:
@@ -39,4 +39,4 @@ def test_a_cancelled_waiter_loses_nothing() -> None:
     assert served == ["small"]
     budget.cancel(large)
     budget.release(60)
-    assert budget.available == 70
+    assert budget.available == budget.free == 70

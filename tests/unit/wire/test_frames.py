@@ -14,6 +14,7 @@ from wire.frames import (
     decode_request_header,
     decode_response,
     encode_request,
+    encode_request_pieces,
     encode_response,
 )
 from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -23,6 +24,7 @@ from wire.messages.heartbeat import HeartbeatResponse
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from wire.schema import Response
 from wire.types import BrokerId
+from wire.uncopied import UncopiedRecords
 
 HEADERS = [
     ("0007 0000 0000002a", RequestHeader(7, 0, 42, None)),  # ControlledShutdown v0 has no client id
@@ -143,8 +145,25 @@ def test_a_response_without_file_ranges_is_one_buffer() -> None:
 def test_a_request_cannot_carry_a_file_range() -> None:
     with tempfile.TemporaryFile() as file:
         data = [TopicProduceData(partition_data=[PartitionProduceData(records=FileRange(file, 0, 1))])]
-        with pytest.raises(ValueError, match="file range"):
+        with pytest.raises(ValueError, match="can only be sent"):
             encode_request(ProduceRequest(topic_data=data), 9, 1, None)
+
+
+def test_records_of_a_request_are_not_copied() -> None:
+    first, second = bytearray(b"first batch"), bytearray(b"the second batch" * 20)
+
+    def request(*records: bytearray | UncopiedRecords) -> ProduceRequest:
+        data = [PartitionProduceData(index=index, records=each) for index, each in enumerate(records)]
+        return ProduceRequest(acks=-1, topic_data=[TopicProduceData(name="t", partition_data=data)])
+
+    for version in (3, 9):
+        pieces = encode_request_pieces(
+            request(UncopiedRecords(first), UncopiedRecords(second)), version, 1, "me"
+        )
+        assert b"".join(pieces) == encode_request(request(first, second), version, 1, "me")
+        assert any(piece is first for piece in pieces)
+        assert any(piece is second for piece in pieces)
+    assert encode_request_pieces(request(), 9, 1, None) == [encode_request(request(), 9, 1, None)]
 
 
 def test_a_header_is_printed_readably() -> None:
