@@ -23,7 +23,21 @@ from ottla.web.answers import sentence
 from ottla.web.connection import NotConnected
 from ottla.web.forms import Form, FormError, form_of, query_of
 from ottla.web.guard import Guard
-from ottla.web.pages import brokers, groups, messages, topics
+from ottla.web.pages import (
+    access,
+    brokers,
+    groups,
+    jobs,
+    messages,
+    moves,
+    offset_reset,
+    produce,
+    settings,
+    timeline,
+    topic_changes,
+    topics,
+    transactions,
+)
 from ottla.web.rendering import FOLDER, Pages
 from ottla.web.sessions import LASTS_S
 from ottla.web.visit import Missing, Visit, Web
@@ -52,13 +66,38 @@ PLACES: Final[Sequence[Place]] = (
     Place("/", brokers.show),
     Place("/status", brokers.status),
     Place("/brokers/{broker}", brokers.show_one),
+    Place("/brokers/{broker}/settings/{setting}", settings.show, settings.change),
     Place("/topics", topics.show),
+    Place("/new-topic", topic_changes.new, topic_changes.create),
     Place("/topics/{topic}", topics.show_one),
     Place("/topics/{topic}/messages", messages.show),
     Place("/topics/{topic}/messages/{partition}/{offset}", messages.show_one),
     Place("/topics/{topic}/tail", messages.tail),
+    Place("/topics/{topic}/produce", produce.show, produce.send),
+    Place("/topics/{topic}/change", topic_changes.show),
+    Place("/topics/{topic}/partitions", None, topic_changes.add_partitions),
+    Place("/topics/{topic}/purge", None, topic_changes.purge),
+    Place("/topics/{topic}/delete", None, topic_changes.delete),
+    Place("/topics/{topic}/settings/{setting}", settings.show, settings.change),
     Place("/groups", groups.show),
     Place("/groups/{group}", groups.show_one),
+    Place("/groups/{group}/reset", offset_reset.show, offset_reset.change),
+    Place("/moves", moves.show),
+    Place("/moves/plan", None, moves.preview),
+    Place("/moves/begin", None, moves.begin),
+    Place("/moves/cancel", None, moves.cancel),
+    Place("/moves/elect", None, moves.elect),
+    Place("/transactions", transactions.show),
+    Place("/transactions/hanging", transactions.hanging),
+    Place("/transactions/abort", None, transactions.abort),
+    Place("/transactions/id/{id}", transactions.show_one),
+    Place("/timeline", timeline.show),
+    Place("/access", access.show),
+    Place("/access/add", None, access.add_rule),
+    Place("/access/remove", None, access.remove_rule),
+    Place("/access/users", None, access.set_user),
+    Place("/access/users/remove", None, access.remove_user),
+    Place("/jobs", jobs.show),
 )
 
 

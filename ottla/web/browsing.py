@@ -11,7 +11,7 @@ from ottla.client.admin import FoundOffset
 from ottla.client.errors import ClientError
 from ottla.client.positions import LATEST, Start
 from ottla.client.reader_options import READ_COMMITTED, READ_UNCOMMITTED
-from ottla.client.record_batch import Batch
+from ottla.client.record_batch import Batch, Record
 from ottla.client.registered_schemas import RegisteredSchema
 from ottla.client.schema_registry import SchemaRegistry
 from ottla.web.models.messages import Browse, Filter, Message, message_of
@@ -130,6 +130,11 @@ class TopicBrowser:
 
     async def one(self, partition: int, offset: int) -> Message | None:
         """Return the message at an offset, None where there is none."""
+        found = await self.raw(partition, offset)
+        return None if found is None else found[1]
+
+    async def raw(self, partition: int, offset: int) -> tuple[Record[bytes, bytes], Message] | None:
+        """Return the record at an offset, as it is and as it is shown; None where there is none."""
         with trio.move_on_after(SCAN_S):
             async with self._kafka.reader(
                 self._topic,
@@ -138,7 +143,8 @@ class TopicBrowser:
                 isolation=self._isolation,
             ) as reader:
                 async for batch in reader:
-                    return next(iter(await self._shown(batch)), None)
+                    for record, message in zip(batch, await self._shown(batch), strict=True):
+                        return record, message
         return None
 
     async def _shown(self, batch: Batch[bytes, bytes]) -> list[Message]:

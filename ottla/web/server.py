@@ -11,6 +11,7 @@ from ottla.addresses import Address
 from ottla.client.settings import ConnectionSettings
 from ottla.web.application import make_application, make_pages
 from ottla.web.connection import ClusterConnection
+from ottla.web.moves import Moves
 from ottla.web.samples import Samples
 from ottla.web.sessions import Sessions
 from ottla.web.settings import WebSettings
@@ -24,7 +25,9 @@ def make_web(settings: WebSettings, client: ConnectionSettings, clock: Clock) ->
     connection = ClusterConnection(settings.bootstrap_servers, client)
     watch = ClusterWatch(connection, clock)
     sessions = None if settings.password is None else Sessions(settings.password, clock)
-    return Web(settings, connection, watch, Samples(connection, watch, clock), make_pages(), clock, sessions)
+    return Web(
+        settings, connection, watch, Samples(connection, watch, clock), make_pages(), clock, sessions, Moves()
+    )
 
 
 async def run(web: Web, on_serving: Callable[[str], None], until: Callable[[], Awaitable[None]]) -> None:

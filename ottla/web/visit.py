@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from ottla.web.connection import ClusterConnection
 from ottla.web.forms import Form
+from ottla.web.moves import Moves
 from ottla.web.rendering import Pages
 from ottla.web.samples import Samples
 from ottla.web.sessions import Session, Sessions
@@ -22,6 +24,11 @@ NAVIGATION: Final = (
     ("cluster", "/", "Cluster"),
     ("topics", "/topics", "Topics"),
     ("groups", "/groups", "Groups"),
+    ("moves", "/moves", "Moves"),
+    ("transactions", "/transactions", "Transactions"),
+    ("timeline", "/timeline", "Time line"),
+    ("access", "/access", "Access"),
+    ("jobs", "/jobs", "Jobs"),
 )
 
 
@@ -40,6 +47,7 @@ class Web:
     pages: Pages
     clock: Clock
     sessions: Sessions | None
+    moves: Moves
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +80,16 @@ class Visit:
     def path(self, name: str) -> str:
         """Return a part of the address."""
         return str(self.request.path_params[name])
+
+    @staticmethod
+    def to_topic(name: str) -> str:
+        """Return the address of a topic."""
+        return f"/topics/{quote(name, safe='')}"
+
+    @staticmethod
+    def to_group(name: str) -> str:
+        """Return the address of a group."""
+        return f"/groups/{quote(name, safe='')}"
 
     def page(self, template: str, active: str, *, status: int = 200, **values: Any) -> Response:
         """Render a page, or the part of it that htmx asks for again.

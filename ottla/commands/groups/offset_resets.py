@@ -153,6 +153,7 @@ async def plan(
     committed: Mapping[TopicPartition, Offset],
     wanted: Mapping[TopicPartition, Offset],
     now: Callable[[], datetime],
+    note: Callable[[str], None] = lambda text: click.echo(text, err=True),
 ) -> dict[TopicPartition, PlannedOffset]:
     """Find out where a group's offsets shall be. Changes nothing.
 
@@ -163,6 +164,7 @@ async def plan(
         committed: Where the group is.
         wanted: What the file says, where there is one.
         now: The time, for durations.
+        note: Takes a line for people about each offset that a log does not hold.
 
     Raises:
         CommandError: a partition does not exist, or has nothing to shift.
@@ -191,17 +193,17 @@ async def plan(
             found = await _look(admin, partitions, int(moment.timestamp() * 1000))
             targets = {each: offset if offset >= 0 else ends[each] for each, offset in found.items()}
     return {
-        each: PlannedOffset(committed.get(each), _within(each, targets[each], starts[each], ends[each]))
+        each: PlannedOffset(committed.get(each), _within(each, targets[each], starts[each], ends[each], note))
         for each in partitions
     }
 
 
-def _within(partition: TopicPartition, wanted: int, start: Offset, end: Offset) -> Offset:
+def _within(
+    partition: TopicPartition, wanted: int, start: Offset, end: Offset, note: Callable[[str], None]
+) -> Offset:
     offset = Offset(min(max(wanted, start), end))
     if offset != wanted:
-        click.echo(
-            f"{partition}: offset {wanted} is not between {start} and {end}; {offset} is taken", err=True
-        )
+        note(f"{partition}: offset {wanted} is not between {start} and {end}; {offset} is taken")
     return offset
 
 

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import click
 
-from ottla import placement
-from ottla.client.admin import Admin, Election, TopicDescription
+from ottla.client.admin import Admin, Election
 from ottla.commands.kafka_lines import reassignments as lines
 from ottla.commands.reassignment.directory_moves import RATE, MoveState, cancel_directories, places
 from ottla.commands.reassignment.execution import execute
@@ -20,7 +19,7 @@ from ottla.commands.reassignment.plan_file import (
     read_targets,
     read_topics_to_move,
 )
-from ottla.commands.reassignment.progress import replica_sizes
+from ottla.commands.reassignment.proposal import propose, racks_of, replicas_of
 from ottla.commands.reassignment.report import directory_rows, show_directories, show_plan
 from ottla.commands.reassignment.throttle import (
     FOLLOWER_RATE,
@@ -31,7 +30,7 @@ from ottla.commands.reassignment.throttle import (
 from ottla.commands.terminal.console import new_table, numbers, open_console
 from ottla.commands.terminal.failure import CommandError
 from ottla.commands.terminal.kafka_style import prints_as_kafka
-from ottla.placement import Plan, Racks, Replicas
+from ottla.placement import Replicas
 from wire.types import BrokerId, TopicPartition
 
 STILL_MOVING: Final = 2
@@ -42,26 +41,13 @@ Options = Mapping[str, Any]
 
 async def plan(admin: Admin, options: Options) -> int:
     """Propose the fewest moves that add, empty or even out brokers; carry them out where that is asked for."""
-    ongoing = await admin.list_reassignments()
-    if ongoing:
-        raise CommandError(
-            f"{len(ongoing)} partitions are being moved; a plan is made once they are where they go"
-        )
-    topics = await admin.describe_topics(None)
-    before = replicas_of(topics)
-    racks = await _racks(admin, aware=not options["disable_rack_aware"])
-    # A broker that is gone for good can be emptied, too; one that holds nothing and is not there is a slip.
-    there = set(racks).union(*before.values())
-    strangers = [broker for broker in options["remove_brokers"] or () if broker not in there]
-    if strangers:
-        raise CommandError(f"broker {', '.join(map(str, strangers))} is not alive, and holds no replica")
-    if options["add_brokers"] is not None:
-        made = placement.with_brokers(before, racks, list(map(BrokerId, options["add_brokers"])))
-    elif options["remove_brokers"] is not None:
-        made = placement.without_brokers(before, racks, list(map(BrokerId, options["remove_brokers"])))
-    else:
-        made = placement.rebalanced(before, racks)
-    sizes = await _sizes(admin, topics, made)
+    found = await propose(
+        admin,
+        options["add_brokers"],
+        options["remove_brokers"],
+        rack_aware=not options["disable_rack_aware"],
+    )
+    made, before, sizes = found.plan, found.plan.before, found.sizes
     if options["output_json_file"] is not None:
         _write(options["output_json_file"], made.after)
     if not options["as_json"]:
@@ -93,7 +79,7 @@ async def generate(admin: Admin, options: Options) -> int:
 
     names = read_topics_to_move(options["topics_to_move_json_file"])
     topics = await admin.describe_topics(names)
-    racks = await _racks(admin, aware=not options["disable_rack_aware"])
+    racks = await racks_of(admin, aware=not options["disable_rack_aware"])
     unknown = [broker for broker in options["broker_list"] if broker not in racks]
     if unknown:
         raise CommandError(f"not alive: broker {numbers(unknown)}")
@@ -277,15 +263,6 @@ async def list_moves(admin: Admin, options: Options) -> int:
     return 0
 
 
-def replicas_of(topics: "list[TopicDescription]") -> dict[TopicPartition, Replicas]:
-    """Return the replicas of every partition of topics."""
-    return {
-        TopicPartition(topic.name, partition.partition): partition.replicas
-        for topic in topics
-        for partition in topic.partitions
-    }
-
-
 async def clear_all_throttles(admin: Admin, topics: set[str]) -> bool:
     """Remove every throttle of live brokers and of topics, whatever set it; return whether there was one."""
     from ottla.client.admin import ConfigChange, ConfigOperation, ConfigResource, ConfigSource, ResourceKind
@@ -308,22 +285,6 @@ async def clear_all_throttles(admin: Admin, topics: set[str]) -> bool:
     if changes:
         await admin.alter_configs(changes)
     return bool(changes)
-
-
-async def _racks(admin: Admin, *, aware: bool) -> Racks:
-    brokers = (await admin.refresh()).brokers
-    return {broker_id: broker.rack if aware else None for broker_id, broker in sorted(brokers.items())}
-
-
-async def _sizes(admin: Admin, topics: "list[TopicDescription]", made: Plan) -> dict[TopicPartition, int]:
-    """Return the sizes of the partitions that a plan copies, at their leaders."""
-    places: dict[BrokerId, dict[str, list[int]]] = {}
-    for topic in topics:
-        for partition in topic.partitions:
-            each = TopicPartition(topic.name, partition.partition)
-            if each in made.after and made.added(each) and partition.leader >= 0:
-                places.setdefault(partition.leader, {}).setdefault(topic.name, []).append(each.partition)
-    return {partition: size for (partition, _), size in (await replica_sizes(admin, places)).items()}
 
 
 def _write(path: Path, assignment: Mapping[TopicPartition, Replicas]) -> None:

@@ -78,7 +78,7 @@ async def execute(
         ClientError: the cluster refuses.
     """
     ongoing = await admin.list_reassignments()
-    before = await _checked(admin, targets, ongoing, additional=options["additional"])
+    before = await checked_replicas(admin, targets, ongoing, additional=options["additional"])
     as_kafka = prints_as_kafka() and not options["plan"]
     quiet = options["as_json"] or as_kafka
     if as_kafka:
@@ -93,7 +93,7 @@ async def execute(
     throttle = throttle_of(before, targets, rate) if rate >= 0 else None
     started_at = trio.current_time()
     slowed = await _announce_directories(admin, directories, options["replica_alter_log_dirs_throttle"])
-    errors, keeper = await _begin(admin, before, targets, throttle, options)
+    errors, keeper = await begin_moves(admin, before, targets, throttle, options)
     begun = frozenset(partition for partition in targets if errors.get(partition) is None)
     if as_kafka:
         await begin(admin, directories, options["timeout_s"])
@@ -163,7 +163,7 @@ async def _follow_directories(admin: Admin, directories: Directories, slowed: li
     return not lost
 
 
-async def _checked(
+async def checked_replicas(
     admin: Admin,
     targets: Targets,
     ongoing: "Mapping[TopicPartition, Reassignment]",
@@ -195,14 +195,28 @@ async def _checked(
     return {partition: known[partition] for partition in targets}
 
 
-async def _begin(
+async def begin_moves(
     admin: Admin,
     before: Targets,
     targets: Targets,
     throttle: Throttle | None,
     options: Mapping[str, Any],
 ) -> "tuple[dict[TopicPartition, ClientError | None], subprocess.Popen[bytes] | None]":
-    """Set the throttle and begin the moves, or set the rate of moves that go on already."""
+    """Set the throttle and begin the moves, or set the rate of moves that go on already.
+
+    Args:
+        admin: The cluster.
+        before: The replicas that each partition has.
+        targets: Those that it shall have.
+        throttle: What is throttled; None where nothing new is copied, or nothing is to be throttled.
+        options: Of the command: ``bootstrap_server``, ``command_config``, and ``throttle`` in bytes a second.
+
+    Returns:
+        What is wrong with each partition, None where its move has begun; and the throttle's keeper, where there is one.
+
+    Raises:
+        ClientError: the cluster refuses; the throttle goes away by itself.
+    """
     keeper = None
     if throttle is not None:
         keeper = start_keeper(

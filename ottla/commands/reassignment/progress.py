@@ -131,28 +131,48 @@ async def follow(
         ClientError: the cluster refuses.
         BrokerUnreachable: it cannot be reached.
     """
-    meter = RateMeter()
-    finished: dict[TopicPartition, int] = {}
-    known: dict[TopicPartition, int] = {}
+    meter = MoveMeter(partitions)
     while True:
-        ongoing = await admin.list_reassignments()
-        moving = {partition: ongoing[partition] for partition in partitions & ongoing.keys()}
-        sizes = await replica_sizes(admin, _places(moving))
-        total = left = 0
-        for partition, move in moving.items():
-            whole = max((sizes.get((partition, broker), 0) for broker in move.replicas), default=0)
-            missing = sum(whole - sizes.get((partition, broker), 0) for broker in move.adding)
-            known[partition] = whole * len(move.adding)
-            total += known[partition]
-            left += missing
-        for partition in known.keys() - moving.keys():
-            finished[partition] = known[partition]
-        total += sum(finished.values())
-        rate = meter.observe(trio.current_time(), total - left)
-        on_progress(Progress(len(partitions), frozenset(moving), total, left, rate))
-        if not moving:
+        progress = await meter.look(admin, trio.current_time())
+        on_progress(progress)
+        if not progress.moving:
             return
         await trio.sleep(look_again_s)
+
+
+class MoveMeter:
+    """Measures how far a reassignment is, from look to look.
+
+    Args:
+        partitions: What it moves.
+
+    Attributes:
+        partitions: The same.
+    """
+
+    def __init__(self, partitions: frozenset[TopicPartition]) -> None:
+        self.partitions = partitions
+        self._rate = RateMeter()
+        self._known: dict[TopicPartition, int] = {}
+
+    async def look(self, admin: "Admin", now: float) -> Progress:
+        """Return how far it is now; raises as `follow`.
+
+        Args:
+            admin: The cluster.
+            now: Monotonic seconds.
+        """
+        ongoing = await admin.list_reassignments()
+        moving = {partition: ongoing[partition] for partition in self.partitions & ongoing.keys()}
+        sizes = await replica_sizes(admin, _places(moving))
+        left = 0
+        for partition, move in moving.items():
+            whole = max((sizes.get((partition, broker), 0) for broker in move.replicas), default=0)
+            left += sum(whole - sizes.get((partition, broker), 0) for broker in move.adding)
+            self._known[partition] = whole * len(move.adding)
+        total = sum(self._known.values())
+        rate = self._rate.observe(now, total - left)
+        return Progress(len(self.partitions), frozenset(moving), total, left, rate)
 
 
 def _places(

@@ -13,14 +13,14 @@ from ottla.commands.terminal.connecting import common_options, with_admin
 from ottla.commands.terminal.failure import CommandError
 from ottla.commands.terminal.kafka_style import prints_as_kafka
 from ottla.commands.terminal.suggestions import SuggestingGroup
+from ottla.commands.transactions.hanging import find_hanging_ones
 from timing.clock import SystemClock
 from wire.types import BrokerId, ProducerEpoch, ProducerId, TopicPartition, WallMs
 
 if TYPE_CHECKING:
-    from ottla.client.admin import Admin, ProducerDescription, TransactionDescription
+    from ottla.client.admin import Admin, ProducerDescription
 
 _HANGING_AFTER_MIN: Final = 15
-_NOTHING_OPEN: Final = -1
 _Body = Callable[["Admin"], Awaitable[bool]]
 
 
@@ -242,26 +242,15 @@ def find_hanging(
 
     async def body(admin: "Admin") -> bool:
         places = await _places(admin, topic, partition, broker_id)
-        found = await admin.describe_producers(places, None if broker_id is None else BrokerId(broker_id))
         now = SystemClock().wall_ms()
         long_ms = max_transaction_timeout * 60_000
-        old = [
-            (at, each)
-            for at, producers in sorted(found.items())
-            if isinstance(producers, list)
-            for each in producers
-            if each.transaction_start != _NOTHING_OPEN and now - each.last_timestamp > long_ms
-        ]
-        known = await admin.transactions_of(sorted({each.producer_id for _, each in old})) if old else {}
-        _print_hanging([(at, each) for at, each in old if _hangs(at, known[each.producer_id])], now, as_json)
+        hanging = await find_hanging_ones(
+            admin, places, now - long_ms, None if broker_id is None else BrokerId(broker_id)
+        )
+        _print_hanging(hanging, now, as_json)
         return True
 
     target.run(body)
-
-
-def _hangs(at: TopicPartition, transaction: "TransactionDescription | None") -> bool:
-    """Whether no coordinator will end what is open in a partition: none has the partition in a transaction."""
-    return transaction is None or at not in transaction.partitions
 
 
 def _print_hanging(

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from ottla.client.admin import FoundOffset, PartitionDescription
 from ottla.client.errors import ClientError
+from ottla.web.forms import FormError
 from ottla.web.models.overview import TopicSummary
 from ottla.web.models.series import Series
 from wire.types import BrokerId, TopicPartition
@@ -125,3 +126,19 @@ def partition_rows(
             )
         )
     return rows
+
+
+def parse_settings(text: str) -> dict[str, str]:
+    """Read settings, ``name=value`` a line.
+
+    Raises:
+        FormError: A line is written otherwise.
+    """
+    settings = {}
+    for line in text.splitlines():
+        if line.strip():
+            name, equals, value = line.partition("=")
+            if not equals or not name.strip():
+                raise FormError(f"The setting {line.strip()!r} is not written as name=value.")
+            settings[name.strip()] = value.strip()
+    return settings
