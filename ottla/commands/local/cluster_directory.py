@@ -3,6 +3,7 @@
 DIR/cluster.json               who runs where: for programs, and for the commands themselves
 DIR/.lock                      held while a command changes something
 DIR/zookeeper/                 ZooKeeper's configuration, data and output
+DIR/security/                  certificates, passwords and clients' files of a secured cluster
 DIR/broker-N/server.properties written once, then the operator's
 DIR/broker-N/logs              the broker's log directory
 DIR/broker-N/management.sock   where its state is asked for
@@ -132,6 +133,11 @@ class ClusterDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
+
+    @property
+    def security_path(self) -> Path:
+        """Where certificates, passwords and clients' files are, if it is a secured one."""
+        return self.path / "security"
 
     @property
     def zookeeper_path(self) -> Path:

@@ -1,11 +1,11 @@
 """What ``ottla up --secure`` makes: an authority, certificates, users, rules, and the clients' files.
 
-DIR/security/ca.pem, ca.key          the authority; clients trust its certificate
-DIR/security/broker-N.pem            a broker's key and certificate
-DIR/security/passwords.json          the passwords of the users, made once
-DIR/security/admin.properties        for ``--command-config`` and Java clients, as `admin`, who may do everything
-DIR/security/user.properties         as `user`, who may use topics and groups
-DIR/security/user.librdkafka.properties, user.py    the same for librdkafka, and as a Python program
+ca.pem, ca.key          the authority; clients trust its certificate
+broker-N.pem            a broker's key and certificate
+passwords.json          the passwords of the users, made once
+admin.properties        for ``--command-config`` and Java clients, as `admin`, who may do everything
+user.properties         as `user`, who may use topics and groups
+user.librdkafka.properties, user.py    the same for librdkafka, and as a Python program
 
 All but the authority's certificate are readable by their owner only.
 """
@@ -14,8 +14,9 @@ import datetime
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from security.jaas import quote_jaas
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.x509 import Certificate, CertificateBuilder, Name
 
-    from ottla.commands.local.cluster_directory import BrokerRecord, ClusterDirectory, ClusterState
+    from ottla.commands.local.cluster_directory import BrokerRecord, ClusterState
     from timing.clock import Clock
 
 BROKER_USER: Final = "broker"
@@ -47,14 +48,24 @@ _USERS_RULES: Final = (
 
 
 class ClusterSecurity:
-    """The security of a cluster on this machine.
+    """The security of a cluster that we set up.
 
     Args:
-        directory: The cluster's.
+        path: Where its files are.
+        seen_from_clients: Where clients find them, if that is elsewhere.
+        hosts: By broker id, names and addresses of brokers besides the ones that the cluster's state has.
     """
 
-    def __init__(self, directory: "ClusterDirectory") -> None:
-        self.path = directory.path / "security"
+    def __init__(
+        self,
+        path: Path,
+        *,
+        seen_from_clients: Path | None = None,
+        hosts: Mapping[int, Sequence[str]] = MappingProxyType({}),
+    ) -> None:
+        self.path = path
+        self._seen_from_clients = path if seen_from_clients is None else seen_from_clients
+        self._hosts = hosts
 
     @property
     def admin_properties(self) -> Path:
@@ -95,16 +106,25 @@ class ClusterSecurity:
         """Return the settings of a broker that make it a secured one."""
         from ottla.commands.local.broker_files import listener_settings
 
-        own = f"listener.name.{_LISTENER.lower()}"
         return {
             **listener_settings(_LISTENER, broker),
             "security.inter.broker.protocol": _LISTENER,
+            **self.listener_security(broker.id, [_LISTENER]),
+        }
+
+    def listener_security(self, broker_id: int, listeners: Sequence[str]) -> dict[str, str]:
+        """Return the settings that secure a broker's listeners, whose protocol is SASL_SSL."""
+        logins = {}
+        for listener in listeners:
+            own = f"listener.name.{listener.lower()}"
+            logins[f"{own}.{MECHANISM.value.lower()}.sasl.jaas.config"] = self._jaas(BROKER_USER)
+            logins[f"{own}.{ScramMechanism.SHA_256.value.lower()}.sasl.jaas.config"] = f"{_MODULE} required;"
+        return {
+            **logins,
             "sasl.mechanism.inter.broker.protocol": MECHANISM.value,
             "sasl.enabled.mechanisms": ",".join(each.value for each in ScramMechanism),
-            f"{own}.{MECHANISM.value.lower()}.sasl.jaas.config": self._jaas(BROKER_USER),
-            f"{own}.{ScramMechanism.SHA_256.value.lower()}.sasl.jaas.config": f"{_MODULE} required;",
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(self.path / f"broker-{broker.id}.pem"),
+            "ssl.keystore.location": str(self.path / f"broker-{broker_id}.pem"),
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(self.authority),
             "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
@@ -147,6 +167,14 @@ class ClusterSecurity:
             f"  as {USER}, in Python:          python {self.path / 'user.py'}"
         )
 
+    @property
+    def _authority_of_clients(self) -> str:
+        return str(self._seen_from_clients / self.authority.name)
+
+    def _names(self, broker: "BrokerRecord") -> list[str]:
+        """Return what a broker's certificate is made out for, besides this machine's own names."""
+        return [broker.host, *self._hosts.get(broker.id, ())]
+
     def _passwords(self) -> dict[str, str]:
         found: dict[str, str] = json.loads((self.path / "passwords.json").read_text())
         return found
@@ -162,7 +190,7 @@ class ClusterSecurity:
             "sasl.mechanism": MECHANISM.value,
             "sasl.jaas.config": self._jaas(name).replace("\\", "\\\\"),
             "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(self.authority),
+            "ssl.truststore.location": self._authority_of_clients,
         }
         return "".join(f"{key}={value}\n" for key, value in lines.items())
 
@@ -173,7 +201,7 @@ class ClusterSecurity:
             "sasl.mechanism": MECHANISM.value,
             "sasl.username": USER,
             "sasl.password": self._passwords()[USER],
-            "ssl.ca.location": str(self.authority),
+            "ssl.ca.location": self._authority_of_clients,
         }
 
     def _librdkafka_properties(self, state: "ClusterState") -> str:
@@ -187,7 +215,7 @@ class ClusterSecurity:
         missing = [
             each
             for each in state.brokers
-            if not _is_made_out_for(self.path / f"broker-{each.id}.pem", each.host)
+            if not _is_made_out_for(self.path / f"broker-{each.id}.pem", self._names(each))
         ]
         if self.authority.exists() and not missing:
             return
@@ -205,7 +233,8 @@ class ClusterSecurity:
             key = loaded  # type: ignore[assignment]  # we made it: it is an EC key
             certificate = load_pem_x509_certificate(self.authority.read_bytes())
         for broker in missing:
-            self._write(f"broker-{broker.id}.pem", _broker_pem(broker, key, certificate, now))
+            issued = _broker_pem(broker.id, self._names(broker), key, certificate, now)
+            self._write(f"broker-{broker.id}.pem", issued)
 
     def _write(self, name: str, text: str, mode: int = _PRIVATE) -> None:
         """Replace a file, all or nothing; nobody else may read it for a moment."""
@@ -235,29 +264,37 @@ def _make_authority(now: datetime.datetime) -> "tuple[EllipticCurvePrivateKey, C
     return key, builder.add_extension(usage, critical=True).sign(key, hashes.SHA256())
 
 
-def _is_made_out_for(pem: Path, host: str) -> bool:
-    """Return whether a file holds a certificate that names a host."""
+def _is_made_out_for(pem: Path, wanted: Sequence[str]) -> bool:
+    """Return whether a file holds a certificate that names some hosts."""
     if not pem.exists():
         return False
-    import ipaddress
-
     from cryptography import x509
 
     certificate = x509.load_pem_x509_certificate(pem.read_bytes())
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     hosts = set(names.get_values_for_type(x509.DNSName))
     hosts |= {str(address) for address in names.get_values_for_type(x509.IPAddress)}
+    return all(_plain(host) in hosts for host in wanted)
+
+
+def _plain(host: str) -> str:
+    """Return a host as a certificate has it, for an address has several forms."""
+    import ipaddress
+
     try:
-        host = str(ipaddress.ip_address(host))
+        return str(ipaddress.ip_address(host))
     except ValueError:
-        pass
-    return host in hosts
+        return host
 
 
 def _broker_pem(
-    broker: "BrokerRecord", key: "EllipticCurvePrivateKey", authority: "Certificate", now: datetime.datetime
+    broker_id: int,
+    wanted: Sequence[str],
+    key: "EllipticCurvePrivateKey",
+    authority: "Certificate",
+    now: datetime.datetime,
 ) -> str:
-    """Return a new key and a certificate for a broker's addresses, as PEM."""
+    """Return a new key and a certificate for some hosts and this machine's own names, as PEM."""
     import ipaddress
     import socket
 
@@ -266,13 +303,13 @@ def _broker_pem(
     from cryptography.hazmat.primitives.asymmetric import ec
 
     own = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"broker-{broker.id}")])
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"broker-{broker_id}")])
     hosts, addresses = ["localhost", socket.gethostname()], ["127.0.0.1", "::1"]
-    try:
-        ipaddress.ip_address(broker.host)
-        addresses.append(broker.host)
-    except ValueError:
-        hosts.append(broker.host)
+    for host in wanted:
+        try:
+            addresses.append(str(ipaddress.ip_address(host)))
+        except ValueError:
+            hosts.append(host)
     hosts, addresses = list(dict.fromkeys(hosts)), list(dict.fromkeys(addresses))
     names = x509.SubjectAlternativeName(
         [

@@ -156,7 +156,7 @@ def _security(directory: "ClusterDirectory", *, is_wanted: bool) -> "ClusterSecu
     """
     from ottla.commands.local.secure import ClusterSecurity
 
-    security = ClusterSecurity(directory)
+    security = ClusterSecurity(directory.security_path)
     if not is_wanted and security.exists():
         raise CommandError(
             f"the cluster in {directory.path} is a secured one: start it with --secure, "

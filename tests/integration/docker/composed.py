@@ -6,8 +6,9 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,6 +24,7 @@ from timing.polling import poll_until
 
 ROOT = Path(__file__).parents[3]
 BROKERS = (1, 2, 3)
+SECURED = tuple(f"secured-{broker}" for broker in BROKERS)
 WAIT_TIMEOUT_S = 90.0
 _LOCAL_IMAGES = {
     "PYTHON_IMAGE": "ottla-local/python",
@@ -43,6 +45,7 @@ class ComposedCluster:
 
     Attributes:
         bootstrap_servers: What a client on the host is given.
+        secured_servers: The same for the brokers of the profile `secured`.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,12 +57,16 @@ class ComposedCluster:
                 f"no Docker engine answers ({error}); tests/integration/docker/start-engine starts one, as root",
                 pytrace=False,
             )
-        first = free_port_block(len(BROKERS))
+        first = free_port_block(2 * len(BROKERS))
         self._ports = {broker: first + place for place, broker in enumerate(BROKERS)}
+        secured = {broker: first + len(BROKERS) + place for place, broker in enumerate(BROKERS)}
         self.bootstrap_servers = ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
         self._project = f"ottla-test-{first}"
+        self._project_label = f"com.docker.compose.project={self._project}"
         environment = {"COMPOSE_PROJECT_NAME": self._project, "OTTLA_IMAGE": f"{self._project}:test"}
         environment |= {f"OTTLA_PORT_{broker}": str(port) for broker, port in self._ports.items()}
+        environment |= {f"OTTLA_SECURED_PORT_{broker}": str(port) for broker, port in secured.items()}
+        self.secured_servers = ",".join(f"127.0.0.1:{port}" for port in secured.values())
         if self._has_image(_LOCAL_IMAGES["ZOOKEEPER_IMAGE"]):
             environment |= _LOCAL_IMAGES
         for name, value in environment.items():
@@ -77,7 +84,7 @@ class ComposedCluster:
         try:
             self._compose.start()
         except subprocess.CalledProcessError as error:
-            self._compose.stop()
+            self._in_profile("down", "--volumes")
             output = (error.stdout or b"") + (error.stderr or b"")
             pytest.fail(f"docker compose up failed:\n{output.decode()[-4000:]}", pytrace=False)
         return self
@@ -85,17 +92,43 @@ class ComposedCluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is not None:
-            for service in ("zookeeper", *(f"broker-{b}" for b in BROKERS)):
-                print(f"--- the last of {service}:")
-                print(self._container(service).logs(tail=25).decode())
-        self._compose.stop()
+        self._in_profile("down", "--volumes")
         self._docker.images.remove(f"{self._project}:test", force=True)
         self._docker.close()
 
+    @contextmanager
+    def logs_on_failure(self) -> Iterator[None]:
+        """Print the last lines of all containers where what is done meanwhile fails."""
+        try:
+            yield
+        except BaseException:
+            for container in self._docker.containers.list(all=True, filters={"label": [self._project_label]}):
+                print(f"--- the last of {container.name}:")
+                print(container.logs(tail=25).decode())
+            raise
+
+    def start_secured(self, folder: Path) -> Path:
+        """Start the brokers of the profile `secured`, and wait for their health; copy their clients' files to a folder.
+
+        Returns:
+            The folder that programs have to run from.
+        """
+        self._in_profile("up", "--detach", *SECURED)
+        self._wait_healthy(SECURED)
+        folder.mkdir()
+        self._extract(self._container("security"), "/security", folder)
+        return folder
+
+    def kill_secured(self, broker: int) -> None:
+        """``docker kill`` one of the secured brokers."""
+        self._container(f"secured-{broker}").kill()
+
     def wait_healthy(self) -> None:
-        """Wait until every container says it is well."""
-        for service in ("zookeeper", *(f"broker-{b}" for b in BROKERS)):
+        """Wait until ZooKeeper and every open broker say they are well."""
+        self._wait_healthy(("zookeeper", *(f"broker-{b}" for b in BROKERS)))
+
+    def _wait_healthy(self, services: Sequence[str]) -> None:
+        for service in services:
             wait_until(lambda service=service: self._health(service) == "healthy", f"{service} healthy")
 
     def kill(self, *brokers: int) -> None:
@@ -172,16 +205,25 @@ class ComposedCluster:
 
     def copy_logs(self, broker: int, target: Path) -> Path:
         """Copy a broker's volume out of its container, and give the log directory."""
-        chunks, _ = self._broker(broker).get_archive("/var/lib/ottla/.")
+        self._extract(self._broker(broker), "/var/lib/ottla/.", target)
+        return target
+
+    def _extract(self, container: Any, path: str, target: Path) -> None:
+        chunks, _ = container.get_archive(path)
         with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
             archive.extractall(target)  # a container of our own; the Python 3.11.2 of Debian has no filters
-        return target
+
+    def _in_profile(self, *arguments: str) -> None:
+        """Run ``docker compose --profile secured``, which ``down`` needs to see all containers."""
+        command = [*self._compose.docker_compose_command(), "--profile", "secured", *arguments]
+        done = subprocess.run(command, cwd=ROOT / "deploy", capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr.decode()[-4000:]
 
     def _broker(self, broker: int) -> Any:
         return self._container(f"broker-{broker}")
 
     def _container(self, service: str) -> Any:
-        labels = [f"com.docker.compose.project={self._project}", f"com.docker.compose.service={service}"]
+        labels = [self._project_label, f"com.docker.compose.service={service}"]
         (found,) = self._docker.containers.list(all=True, filters={"label": labels})
         return found
 

@@ -1,7 +1,10 @@
 """The walk of deploy/README.md on a real Docker engine: what it says is what happens, and no record is lost on it."""
 
 import json
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,8 +38,14 @@ def reassign(cluster: ComposedCluster, folder: Path, replicas: dict[int, list[in
     cluster.ottla("reassign-partitions", "--verify", "--reassignment-json-file", file)
 
 
-def test_the_walk_of_the_readme(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, record_property) -> None:
-    with ComposedCluster(monkeypatch) as cluster:
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ComposedCluster]:
+    with pytest.MonkeyPatch.context() as monkeypatch, ComposedCluster(monkeypatch) as cluster:
+        yield cluster
+
+
+def test_the_walk_of_the_readme(cluster: ComposedCluster, tmp_path: Path, record_property) -> None:
+    with cluster.logs_on_failure():
         cluster.wait_healthy()
         assert cluster.size_bytes() < SIZE_BYTES_MAX
         cluster.ottla(
@@ -57,6 +66,35 @@ def test_the_walk_of_the_readme(monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
             partitions_move(cluster, load, tmp_path)
             leaders_come_home(cluster, load)
         nothing_is_lost(cluster, load, tmp_path)
+
+
+def test_the_secured_profile(cluster: ComposedCluster, tmp_path: Path) -> None:
+    """What its files say works as they are, nobody else gets in, and a dead broker is borne."""
+    with cluster.logs_on_failure():
+        folder = cluster.start_secured(tmp_path / "host")
+
+        def run(*command: str) -> "subprocess.CompletedProcess[str]":
+            return subprocess.run(
+                command, cwd=folder, capture_output=True, text=True, check=False, timeout=120
+            )
+
+        def topics(*arguments: str) -> "subprocess.CompletedProcess[str]":
+            ottla = str(Path(sys.executable).parent / "ottla")
+            return run(ottla, "topics", "--bootstrap-server", cluster.secured_servers, *arguments)
+
+        greets = (sys.executable, "security/user.py")
+        done = run(*greets)
+        assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
+        admin = ("--command-config", "security/admin.properties")
+        described = json.loads(topics(*admin, "--describe", "--topic", "greetings", "--json").stdout)
+        ((partition,),) = (each["partitions"] for each in described)
+        assert sorted(partition["replicas"]) == list(BROKERS)
+        assert topics("--list").returncode != 0
+        refused = topics("--command-config", "security/user.properties", "--delete", "--topic", "greetings")
+        assert "TOPIC_AUTHORIZATION_FAILED" in refused.stderr
+        cluster.kill_secured(partition["leader"])
+        done = run(*greets)
+        assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
 
 
 def a_container_is_killed(cluster: ComposedCluster, load: Load, record_property) -> None:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from cryptography.x509 import DNSName, IPAddress, SubjectAlternativeName, load_pem_x509_certificate
+
 from ottla.commands.local.cluster_directory import BrokerRecord, ClusterDirectory, ClusterState
 from ottla.commands.local.secure import ClusterSecurity
 from timing.clock import SystemClock
@@ -14,7 +16,7 @@ def state(directory: ClusterDirectory, host: str) -> ClusterState:
 
 def test_a_certificate_is_made_anew_for_another_host(tmp_path: Path) -> None:
     directory = ClusterDirectory(tmp_path)
-    security = ClusterSecurity(directory)
+    security = ClusterSecurity(directory.security_path)
     pem = security.path / "broker-0.pem"
     written = []
     for host in ("127.0.0.1", "127.0.0.1", "10.0.0.7", "box.example", "box.example", "localhost"):
@@ -24,3 +26,20 @@ def test_a_certificate_is_made_anew_for_another_host(tmp_path: Path) -> None:
     assert len({*written[1:4]}) == 3
     # The last host is one that every certificate names.
     assert written[3] == written[4] == written[5]
+
+
+def test_clients_elsewhere_and_other_names(tmp_path: Path) -> None:
+    directory = ClusterDirectory(tmp_path)
+    for hosts in ({0: ["inside-0"]}, {0: ["inside-0", "10.0.0.7"]}):
+        security = ClusterSecurity(directory.security_path, seen_from_clients=Path("shown/here"), hosts=hosts)
+        security.prepare(state(directory, "box.example"), SystemClock())
+        certificate = load_pem_x509_certificate((security.path / "broker-0.pem").read_bytes())
+        names = certificate.extensions.get_extension_for_class(SubjectAlternativeName).value
+        assert {"box.example", "inside-0"} <= set(names.get_values_for_type(DNSName))
+        addresses = [str(each) for each in names.get_values_for_type(IPAddress)]
+        assert ("10.0.0.7" in addresses) is ("10.0.0.7" in hosts[0])
+    for name in ("admin.properties", "user.librdkafka.properties", "user.py"):
+        text = (security.path / name).read_text()
+        assert "shown/here/ca.pem" in text
+        assert str(tmp_path) not in text
+    assert security.listener_security(0, ["A"])["ssl.truststore.location"] == str(security.authority)
