@@ -34,7 +34,7 @@ def test_the_fuzzer_finds_what_it_looks_for() -> None:
 
 
 def test_an_authentication_without_a_proof_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.fuzz.authentication.PROOF", b"another proof")
+    monkeypatch.setattr("tests.fuzz.authentication.PROOF_STEM", b"another proof")
     handshake = bytes(encode_request(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 0, 1, "c"))[4:]
     with pytest.raises(Finding, match="without a password or proof"):
         exchange_frames([handshake, FIRST, FINAL])
