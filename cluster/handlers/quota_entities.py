@@ -85,6 +85,9 @@ def quota_text(key: str, value: float) -> str:
     whole = round(value)
     if abs(whole - value) > _WHOLE_TOLERANCE:
         raise ApiError(Error.INVALID_REQUEST, f"{key} is a whole number, not {value}")
-    if key == CONNECTION_RATE and whole > 0x7FFFFFFF:
-        raise ApiError(Error.INVALID_REQUEST, f"{key} fits 32 bits, {value} does not")
+    if whole == 0 and key != CONNECTION_RATE:
+        raise ApiError(Error.INVALID_REQUEST, f"{key} is a number above 0, not {value}")
+    bits = 31 if key == CONNECTION_RATE else 63
+    if whole >= 1 << bits:
+        raise ApiError(Error.INVALID_REQUEST, f"{key} fits {bits + 1} bits, {value} does not")
     return str(whole)

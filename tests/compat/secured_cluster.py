@@ -13,14 +13,31 @@ from tests.patience import until
 
 STOP_TIMEOUT_S = 30
 RUNS = "running"
+LISTENERS = 4
+"""Ports of each broker; not every test uses all of them."""
 
 
 def write_properties(path: Path, settings: Mapping[str, str]) -> Path:
-    """Write a properties file; backslashes in values are doubled, as Java wants them."""
-    lines = [f"{name}={value}\n".replace("\\", "\\\\") for name, value in settings.items()]
+    """Write a properties file; backslashes and line ends in values are escaped, as Java wants them."""
+
+    def escaped(value: str) -> str:
+        return value.replace("\\", "\\\\").replace("\n", "\\n")
+
+    lines = [f"{name}={escaped(value)}\n" for name, value in settings.items()]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(lines))
     return path
+
+
+def connections_to(port: int) -> int:
+    """Return how many connections to a port of this machine there are."""
+    established, ending, tables = (
+        "01",
+        f":{port:04X}",
+        ("tcp", "tcp6"),
+    )  # Java's sockets are of the second kind
+    lines = [line for name in tables for line in Path("/proc/net", name).read_text().splitlines()[1:]]
+    return sum(row[1].endswith(ending) and row[3] == established for row in map(str.split, lines))
 
 
 class BrokerProcess:
@@ -61,9 +78,11 @@ class SecuredCluster:
 
     def __init__(self, directory: Path, brokers: int) -> None:
         self.directory = directory
-        first = free_port_block(3 * brokers + 1)
-        self.ports = [range(first + 3 * index, first + 3 * index + 3) for index in range(brokers)]
-        self.server = ZooKeeperServer.launch(directory / "zookeeper", first + 3 * brokers)
+        first = free_port_block(LISTENERS * brokers + 1)
+        self.ports = [
+            range(first + LISTENERS * index, first + LISTENERS * (index + 1)) for index in range(brokers)
+        ]
+        self.server = ZooKeeperServer.launch(directory / "zookeeper", first + LISTENERS * brokers)
         self.zookeeper = self.server.address
         self.brokers: list[BrokerProcess] = []
         self.server.wait_serving()
@@ -77,6 +96,8 @@ class SecuredCluster:
                 "zookeeper.connect": self.zookeeper,
                 "offsets.topic.replication.factor": "1",
                 "group.initial.rebalance.delay.ms": "0",
+                # All of them end together: there is nobody to move leaders to, which is tried for a while.
+                "controlled.shutdown.enable": "false",
             }
             path = self.directory / f"server-{number}.properties"
             self.brokers.append(BrokerProcess(write_properties(path, base | dict(own))))
