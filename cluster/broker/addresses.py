@@ -9,6 +9,7 @@ from cluster.network.address_limits import AddressLimitError, parse_address_limi
 from cluster.network.endpoints import (
     Endpoint,
     EndpointError,
+    SecurityProtocol,
     parse_advertised_listeners,
     parse_listeners,
     parse_protocol_map,
@@ -30,11 +31,22 @@ class Addresses:
         bound: Where it listens.
         advertised: What others connect to; a port 0 stands for the one that was bound.
         inter_broker: The listener through which brokers talk to each other.
+        control_plane: The listener to which the controller sends its requests, where that is another one.
     """
 
     bound: tuple[Endpoint, ...]
     advertised: tuple[Endpoint, ...]
     inter_broker: str
+    control_plane: str | None = None
+
+    @property
+    def controller(self) -> str:
+        """The listener to which the controller sends its requests."""
+        return self.control_plane or self.inter_broker
+
+    def protocol_of(self, listener: str) -> SecurityProtocol:
+        """Return what is spoken on an advertised listener."""
+        return next(each.security_protocol for each in self.advertised if each.listener_name == listener)
 
     def with_bound_ports(self, bound_port: "Callable[[str], int]") -> "Addresses":
         """Return the addresses with the ports that were taken in place of 0."""
@@ -74,7 +86,9 @@ def addresses_of(config: "BrokerConfig") -> Addresses:
                 f"a listener of `listeners`: {sorted(names)}",
             )
     _read("max.connections.per.ip.overrides", config.max_connections_per_ip_overrides, parse_address_limits)
-    return Addresses(tuple(bound), tuple(advertised), _inter_broker(config, advertised))
+    inter_broker = _inter_broker(config, advertised)
+    control_plane = _control_plane(config, advertised, inter_broker)
+    return Addresses(tuple(bound), tuple(advertised), inter_broker, control_plane)
 
 
 def _inter_broker(config: "BrokerConfig", advertised: "list[Endpoint]") -> str:
@@ -82,6 +96,19 @@ def _inter_broker(config: "BrokerConfig", advertised: "list[Endpoint]") -> str:
     if name not in {endpoint.listener_name for endpoint in advertised}:
         is_named = config.inter_broker_listener_name is not None
         setting = "inter.broker.listener.name" if is_named else "security.inter.broker.protocol"
+        known = ", ".join(endpoint.listener_name for endpoint in advertised)
+        raise ConfigError(setting, name, f"the name of an advertised listener: {known}")
+    return name
+
+
+def _control_plane(config: "BrokerConfig", advertised: "list[Endpoint]", inter_broker: str) -> str | None:
+    name = config.control_plane_listener
+    if name is None:
+        return None
+    setting = "control.plane.listener.name"
+    if name == inter_broker:
+        raise ConfigError(setting, name, "another listener than the one that brokers use among themselves")
+    if name not in {endpoint.listener_name for endpoint in advertised}:
         known = ", ".join(endpoint.listener_name for endpoint in advertised)
         raise ConfigError(setting, name, f"the name of an advertised listener: {known}")
     return name

@@ -86,9 +86,9 @@ def assemble(
     """
     clock = environment.clock
     key_stores = KeyStores(config)
-    clients = BrokerClients(
-        config, addresses.inter_broker, broker_dial(config, addresses, environment, key_stores)
-    )
+    dial = broker_dial(config, addresses, environment, key_stores, addresses.inter_broker)
+    control_dial = broker_dial(config, addresses, environment, key_stores, addresses.controller)
+    clients = BrokerClients(config, dial, addresses.controller, control_dial)
     metadata = MetadataCache()
     timer = Timer()
     topic_admin = TopicAdmin(store, config, check_topic_config, environment.random)
@@ -167,7 +167,10 @@ def _listeners(
     """Make the listeners, which hand every request to the handlers; their ports are not bound yet."""
     config = context.config
     quotas = context.connection_limits.quotas(
-        tuple(each.listener_name for each in addresses.bound), addresses.inter_broker, context.nursery
+        tuple(each.listener_name for each in addresses.bound),
+        addresses.inter_broker,
+        addresses.control_plane,
+        context.nursery,
     )
     return environment.make_listeners(
         addresses.bound,

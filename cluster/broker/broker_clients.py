@@ -23,14 +23,18 @@ class BrokerClients:
 
     Args:
         config: Timeouts, and this broker's id.
-        inter_broker: The listener that brokers use among themselves.
-        dial: Connects.
+        dial: Connects to the listener that brokers use among themselves.
+        control_plane: The listener that controllers send their requests to.
+        dial_control_plane: Connects to that.
     """
 
-    def __init__(self, config: "BrokerConfig", inter_broker: str, dial: Dial) -> None:
+    def __init__(
+        self, config: "BrokerConfig", dial: Dial, control_plane: str, dial_control_plane: Dial
+    ) -> None:
         self._config = config
-        self._inter_broker = inter_broker
         self._dial = dial
+        self._control_plane = control_plane
+        self._dial_control_plane = dial_control_plane
 
     def replication(self, endpoint: "Endpoint", client_id: str) -> BrokerClient:
         """Make a connection to fetch from a leader."""
@@ -51,15 +55,16 @@ class BrokerClients:
 
     def from_controller(self, registration: "BrokerRegistration") -> BrokerClient:
         """Make the connection on which the controller sends a broker its requests."""
-        endpoint = registration.endpoint(self._inter_broker)
+        endpoint = registration.endpoint(self._control_plane)
         if endpoint is None:
             # Nothing can be sent to it until it has the listener, which a new registration would show.
-            logger.error("broker %d does not listen on %s", registration.broker_id, self._inter_broker)
+            logger.error("broker %d does not listen on %s", registration.broker_id, self._control_plane)
         return self._client(
             "" if endpoint is None else endpoint.host,
             0 if endpoint is None else endpoint.port,
             f"broker-{self._config.broker_id}-controller",
             self._config.controller_socket_timeout_ms,
+            dial=self._dial_control_plane,
         )
 
     def to_peer(self, node: "Node") -> BrokerClient:
@@ -76,7 +81,14 @@ class BrokerClients:
         return self._client(node.host, node.port, client_id, timeout_ms, connect_timeout_ms=2 * limit_ms)
 
     def _client(
-        self, host: str, port: int, client_id: str, timeout_ms: int, *, connect_timeout_ms: int | None = None
+        self,
+        host: str,
+        port: int,
+        client_id: str,
+        timeout_ms: int,
+        *,
+        connect_timeout_ms: int | None = None,
+        dial: Dial | None = None,
     ) -> BrokerClient:
         if connect_timeout_ms is None:
             connect_timeout_ms = self._config.socket_connection_setup_timeout_ms
@@ -86,5 +98,5 @@ class BrokerClients:
             client_id,
             connect_timeout_s=connect_timeout_ms / 1000,
             request_timeout_s=timeout_ms / 1000,
-            dial=self._dial,
+            dial=dial or self._dial,
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from cluster.broker.tls import inter_broker_context, listener_context, lookup
+from cluster.broker.tls import listener_context, lookup, own_client_context
 from cluster.configuration.errors import ConfigError
 from cluster.configuration.listener_names import OWN_PREFIX, base_name, listener_name, own_setting
 from cluster.configuration.store_settings import STORE_SETTINGS
@@ -47,7 +47,7 @@ class _Stores:
         trusted: The trusted certificates; None where no store is named.
         signature: The settings, and the files as they were.
         server: For new connections.
-        client: As a client of the inter-broker listener, without checks of names; None on the others.
+        client: As a client of this listener of other brokers, without checks of names; None on those for others.
     """
 
     material: KeyMaterial
@@ -69,7 +69,7 @@ class KeyStores:
         self._listeners: dict[str, tuple[Endpoint, TlsListener]] = {}
         self._stores: dict[str, _Stores] = {}
         self._refused: dict[str, _Signature] = {}
-        self._client: ssl.SSLContext | None = None
+        self._clients: dict[str, ssl.SSLContext] = {}
         self._reading = trio.Lock()
 
     def serve(self, endpoint: Endpoint, tls: TlsListener) -> None:
@@ -81,15 +81,15 @@ class KeyStores:
         self._listeners[endpoint.listener_name] = endpoint, tls
         self._stores[endpoint.listener_name] = self._read(self._config, endpoint, tls.context)
 
-    def client(self) -> ssl.SSLContext:
-        """Return what connections to other brokers shake hands by now.
+    def client(self, listener: str) -> ssl.SSLContext:
+        """Return what connections to a listener of other brokers shake hands by now.
 
         Raises:
             ConfigError: a store cannot be used; at the first call only.
         """
-        if self._client is None:
-            self._client = inter_broker_context(self._config)
-        return self._client
+        if listener not in self._clients:
+            self._clients[listener] = own_client_context(self._config, listener)
+        return self._clients[listener]
 
     async def check(self, values: Mapping[str, str]) -> None:
         """Check the stores that dynamic settings name.
@@ -129,7 +129,7 @@ class KeyStores:
         try:
             stores = self._read(self._config, endpoint)
             self._compare(self._config, endpoint, self._stores[name], stores)
-            client = None if stores.client is None else inter_broker_context(self._config)
+            client = None if stores.client is None else own_client_context(self._config, name)
         except ConfigError as error:
             self._refused[name] = signature
             logger.error("the listener %s keeps its present certificates: %s", name, error)
@@ -138,7 +138,7 @@ class KeyStores:
         self._stores[name] = stores
         tls.context = stores.server
         if client is not None:
-            self._client = client
+            self._clients[name] = client
         logger.info("new connections to the listener %s see new certificates", name)
 
     async def follow_files(self) -> None:
@@ -160,7 +160,7 @@ class KeyStores:
             material = read_key_store(get, prefix)
             trusted = read_trust_store(get, prefix)
             client = None
-            if name == config.inter_broker_listener:
+            if name in (config.inter_broker_listener, config.control_plane_listener):
                 client = client_context(_without_names(get), prefix)
         except SecurityConfigError as error:
             raise ConfigError(error.key, None, error.reason) from None

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cluster.broker.sasl import Identities, inter_broker_credentials, sasl_settings
+from cluster.broker.sasl import Identities, own_credentials, sasl_settings
 from cluster.broker.tls import tls_listener
 from cluster.handlers.api_versions import answer as answer_versions
 from cluster.network.dialling import Dial
@@ -47,24 +47,24 @@ def listener_security(
 
 
 def broker_dial(
-    config: "BrokerConfig", addresses: "Addresses", environment: "Environment", key_stores: "KeyStores"
+    config: "BrokerConfig",
+    addresses: "Addresses",
+    environment: "Environment",
+    key_stores: "KeyStores",
+    listener: str,
 ) -> Dial:
-    """Return what connects to the inter-broker listeners of other brokers.
+    """Return what connects to one of the listeners of other brokers: the inter-broker one, or the controller's.
 
     Raises:
         ConfigError: a setting of TLS or SASL cannot be used.
     """
     dial: Dial = environment.dial
-    protocol = next(
-        each.security_protocol
-        for each in addresses.advertised
-        if each.listener_name == addresses.inter_broker
-    )
+    protocol = addresses.protocol_of(listener)
     if protocol.is_encrypted:
-        key_stores.client()  # what cannot be used stops the start
-        dial = dial_with_tls(dial, key_stores.client)
+        key_stores.client(listener)  # what cannot be used stops the start
+        dial = dial_with_tls(dial, partial(key_stores.client, listener))
     if protocol.is_sasl:
-        credentials = inter_broker_credentials(config, environment.clock.wall_ms)
+        credentials = own_credentials(config, listener, environment.clock.wall_ms)
         dial = dial_with_sasl(dial, credentials, f"broker-{config.broker_id}")
     return dial
 

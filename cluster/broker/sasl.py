@@ -87,13 +87,12 @@ def sasl_settings(
     )
 
 
-def inter_broker_credentials(config: "BrokerConfig", wall_ms: Callable[[], int]) -> SaslCredentials:
-    """Return who this broker is to others, on a SASL inter-broker listener.
+def own_credentials(config: "BrokerConfig", listener: str, wall_ms: Callable[[], int]) -> SaslCredentials:
+    """Return who this broker is to others, on one of their SASL listeners.
 
     Raises:
         ConfigError: the mechanism is not enabled there, or its JAAS entry lacks user and password.
     """
-    listener = config.inter_broker_listener
     mechanism = config.sasl_mechanism_inter_broker_protocol
     enabled = _mechanisms(config, listener)
     if mechanism not in enabled:

@@ -52,13 +52,12 @@ def listener_context(config: "BrokerConfig", endpoint: Endpoint) -> ssl.SSLConte
         raise ConfigError(error.key, None, error.reason) from None
 
 
-def inter_broker_context(config: "BrokerConfig") -> ssl.SSLContext:
-    """Return what connections to other brokers shake hands by.
+def own_client_context(config: "BrokerConfig", listener: str) -> ssl.SSLContext:
+    """Return what connections to a listener of other brokers shake hands by.
 
     Raises:
         ConfigError: a setting, a store or a password cannot be used.
     """
-    listener = config.inter_broker_listener
     try:
         return client_context(lookup(config, listener), own_setting(listener, ""))
     except SecurityConfigError as error:

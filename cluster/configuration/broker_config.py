@@ -26,7 +26,6 @@ logger = logging.getLogger(__name__)
 _WARNED: Final = {
     "metric.reporters": "metrics are read from ottla.metrics.port",
     "kafka.metrics.reporters": "metrics are read from ottla.metrics.port",
-    "control.plane.listener.name": "requests of the controller come on the inter-broker listener",
 }
 """Settings that others count on, and that have no effect here, with the reason."""
 UNLIMITED: Final = (1 << 63) - 1
@@ -87,6 +86,12 @@ class BrokerConfig(ServedValues):
     def inter_broker_listener(self) -> str:
         """The name of the listener on which brokers talk to each other."""
         return listener_name(self.inter_broker_listener_name or self.security_inter_broker_protocol)
+
+    @property
+    def control_plane_listener(self) -> str | None:
+        """The name of the listener that controllers send their requests to; None where it is the inter-broker one."""
+        name = self.control_plane_listener_name
+        return None if not name else listener_name(name)
 
     @property
     def leader_replication_throttled_rate(self) -> int:

@@ -14,6 +14,7 @@ class ServedValues:
     listener_security_protocol_map: str
     inter_broker_listener_name: str | None
     security_inter_broker_protocol: str
+    control_plane_listener_name: str | None
     socket_send_buffer_bytes: int
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int

@@ -71,18 +71,24 @@ class ConnectionLimits:
             self.by_address = {}
 
     def quotas(
-        self, listener_names: tuple[str, ...], inter_broker_listener: str, nursery: trio.Nursery
+        self,
+        listener_names: tuple[str, ...],
+        inter_broker_listener: str,
+        control_plane_listener: str | None,
+        nursery: trio.Nursery,
     ) -> ConnectionQuotas:
         """Make the quotas, and keep them as the configuration is.
 
         Args:
             listener_names: The listeners there are.
             inter_broker_listener: The one that brokers use among themselves.
+            control_plane_listener: The one that the controller sends its requests to, if it has its own.
             nursery: Where hosts are looked up when the setting changes.
         """
         quotas = ConnectionQuotas(
             listener_names,
             inter_broker_listener=inter_broker_listener,
+            control_plane_listener=control_plane_listener,
             rate_windows=self._config.quota_window_num,
             rate_window_s=self._config.quota_window_size_seconds,
         )

@@ -2,8 +2,8 @@
 
 Over an address's limit a new connection is closed. Over the broker's or a listener's limit nothing more is
 accepted until one leaves, and over a limit to how fast they come (KIP-612) nothing for a while. The
-inter-broker listener, where it is not the only one, is exempt from the broker's limits: for a connection that
-it takes past the limit to their number, another listener's longest idle one is to go.
+inter-broker listener, where it is not the only one, and the controller's are exempt from the broker's limits: for a
+connection that they take past the limit to their number, another listener's longest idle one is to go.
 """
 
 from collections import OrderedDict
@@ -35,6 +35,7 @@ class ConnectionQuotas:
     Args:
         listener_names: The listeners there are.
         inter_broker_listener: The one that brokers use among themselves, if it is protected.
+        control_plane_listener: The one that the controller sends its requests to, if it has its own.
         connections_max: ``max.connections``.
         per_address_max: ``max.connections.per.ip``.
         per_address_overrides: Limits of single addresses; they win.
@@ -43,7 +44,7 @@ class ConnectionQuotas:
         rate_window_s: ``quota.window.size.seconds``.
 
     Attributes:
-        creation_rate: The limit of all listeners but the protected one; ``max.connection.creation.rate``.
+        creation_rate: The limit of all listeners but the protected ones; ``max.connection.creation.rate``.
         address_limits: Connections a second of single addresses; None is the default of those without their own.
         listener_rates: The limit of each listener; ``listener.name.<name>.max.connection.creation.rate``.
         rested_s: For how long accepting was made to rest, in all, by listener.
@@ -56,7 +57,7 @@ class ConnectionQuotas:
         "_address_rates",
         "_by_address",
         "_by_listener",
-        "_inter_broker_listener",
+        "_protected",
         "_rate_samples",
         "_rate_window_ms",
         "_rest_until",
@@ -77,6 +78,7 @@ class ConnectionQuotas:
         listener_names: tuple[str, ...],
         *,
         inter_broker_listener: str | None = None,
+        control_plane_listener: str | None = None,
         connections_max: int = NO_LIMIT,
         per_address_max: int = NO_LIMIT,
         per_address_overrides: Mapping[str, int] | None = None,
@@ -99,7 +101,9 @@ class ConnectionQuotas:
         self._rest_until = dict.fromkeys(listener_names, 0.0)
         self._by_address: dict[str, int] = {}
         self._by_listener = dict.fromkeys(listener_names, 0)
-        self._inter_broker_listener = inter_broker_listener if len(self._by_listener) > 1 else None
+        self._protected: frozenset[str | None] = frozenset()
+        if len(self._by_listener) > 1:
+            self._protected = frozenset({inter_broker_listener, control_plane_listener})
         self._waiting: list[Callable[[], None]] = []
 
     def count_of(self, address: str) -> int:
@@ -123,15 +127,15 @@ class ConnectionQuotas:
         listener_max = self.per_listener_max.get(listener_name, NO_LIMIT)
         if self._by_listener.get(listener_name, 0) >= listener_max:
             return False
-        return listener_name == self._inter_broker_listener or self.total < self.connections_max
+        return listener_name in self._protected or self.total < self.connections_max
 
     def is_over_total(self, listener_name: str) -> bool:
         """Whether a connection of another listener has to go for the one that was just taken."""
-        return listener_name == self._inter_broker_listener and self.total > self.connections_max
+        return listener_name in self._protected and self.total > self.connections_max
 
     def is_protected(self, listener_name: str) -> bool:
         """Whether a listener's connections are never closed for the sake of others."""
-        return listener_name == self._inter_broker_listener
+        return listener_name in self._protected
 
     def address_throttle_s(self, address: str, now_s: float) -> float:
         """Count a connection for its address, and return for how many seconds it is to be held unread, then closed.
@@ -175,7 +179,7 @@ class ConnectionQuotas:
                 for nothing else.
         """
         rest_s = self.listener_rates[listener_name].record(now_s)
-        if listener_name != self._inter_broker_listener:
+        if listener_name not in self._protected:
             rest_s = max(rest_s, self.creation_rate.record(now_s))
         if rest_s > 0:
             self._rest_until[listener_name] = now_s + rest_s

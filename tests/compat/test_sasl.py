@@ -14,7 +14,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from tests.compat.secured_cluster import SecuredCluster
+from tests.compat.secured_cluster import SecuredCluster, connections_to
 from tests.patience import until
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -28,9 +28,14 @@ def settings(ports: range) -> Mapping[str, str]:
     return {
         "listeners": ",".join(
             f"{name}://127.0.0.1:{port}"
-            for name, port in zip(("CLIENT", "BROKER", "TOKEN"), ports, strict=True)
+            for name, port in zip(("CLIENT", "BROKER", "TOKEN", "CONTROL"), ports, strict=True)
         ),
-        "listener.security.protocol.map": "CLIENT:SASL_PLAINTEXT,BROKER:SASL_PLAINTEXT,TOKEN:SASL_PLAINTEXT",
+        "listener.security.protocol.map": (
+            "CLIENT:SASL_PLAINTEXT,BROKER:SASL_PLAINTEXT,TOKEN:SASL_PLAINTEXT,CONTROL:SASL_PLAINTEXT"
+        ),
+        "control.plane.listener.name": "CONTROL",
+        "listener.name.control.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.control.plain.sasl.jaas.config": plain,
         "listener.name.token.sasl.enabled.mechanisms": "OAUTHBEARER",
         "listener.name.token.oauthbearer.sasl.jaas.config": (
             "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
@@ -109,6 +114,11 @@ def refusal(config: dict[str, object]) -> KafkaError:
 
     until(has_error)
     return next(error for error in errors if error.code() == KafkaError._AUTHENTICATION)
+
+
+def test_the_controller_uses_its_own_listener(cluster: SecuredCluster) -> None:
+    for ports in cluster.ports:
+        until(lambda port=ports[3]: connections_to(port) >= 1)
 
 
 def test_plain(cluster: SecuredCluster) -> None:

@@ -18,7 +18,7 @@ from kafka.errors import KafkaError
 from security.password_encoder import PasswordEncoder
 from tests.compat.apache_kafka import KafkaBroker
 from tests.compat.certificates import PASSWORD, Authority
-from tests.compat.secured_cluster import SecuredCluster, write_properties
+from tests.compat.secured_cluster import SecuredCluster, connections_to, write_properties
 from tests.compat.test_sasl import SCRAM_MODULE, produce_and_consume
 from tests.patience import until
 from tests.zookeeper_client import zookeeper_client
@@ -34,7 +34,14 @@ OTTLA_COMMAND = str(Path(sys.executable).parent / "ottla")
 def settings(ports: range, authority: Authority, number: int) -> Mapping[str, str]:
     scram = f'{SCRAM_MODULE} required username="admin" password="{ADMIN_PASSWORD}";'
     return {
-        "listeners": f"SASL_SSL://127.0.0.1:{ports[0]},SSL://127.0.0.1:{ports[1]}",
+        "listeners": ",".join(
+            f"{name}://127.0.0.1:{port}"
+            for name, port in zip(("SASL_SSL", "SSL", "CONTROL"), ports[:3], strict=True)
+        ),
+        "listener.security.protocol.map": "SASL_SSL:SASL_SSL,SSL:SSL,CONTROL:SASL_SSL",
+        "control.plane.listener.name": "CONTROL",
+        "listener.name.control.scram-sha-512.sasl.jaas.config": scram,
+        "listener.name.control.sasl.enabled.mechanisms": "SCRAM-SHA-512",
         "security.inter.broker.protocol": "SASL_SSL",
         "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
         "sasl.enabled.mechanisms": "SCRAM-SHA-512,SCRAM-SHA-256",
@@ -148,6 +155,11 @@ def mixed(tmp_path_factory: pytest.TempPathFactory, kafka_java: list[str]) -> It
 
 def brokers(mixed: Mixed) -> list[int]:
     return list(AdminClient(mixed.librdkafka(OTTLA)).list_topics(timeout=10).brokers)
+
+
+def test_the_controller_uses_its_own_listener(mixed: Mixed) -> None:
+    for ports in mixed.cluster.ports:
+        until(lambda port=ports[2]: connections_to(port) >= 1)
 
 
 @pytest.mark.parametrize("kind", [OTTLA, KAFKA])

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.compat.certificates import PASSWORD, Authority, run
-from tests.compat.secured_cluster import SecuredCluster
+from tests.compat.secured_cluster import SecuredCluster, connections_to
 from tests.compat.test_sasl import PLAIN_MODULE, produce_and_consume
 from tests.patience import until
 
@@ -26,9 +26,11 @@ def settings(ports: range, authority: Authority, number: int) -> Mapping[str, st
     return {
         "listeners": ",".join(
             f"{name}://127.0.0.1:{port}"
-            for name, port in zip(("ONEWAY", "MUTUAL", "BROKER"), ports, strict=True)
+            for name, port in zip(("ONEWAY", "MUTUAL", "BROKER", "CONTROL"), ports, strict=True)
         ),
-        "listener.security.protocol.map": "ONEWAY:SSL,MUTUAL:SSL,BROKER:SASL_SSL",
+        "listener.security.protocol.map": "ONEWAY:SSL,MUTUAL:SSL,BROKER:SASL_SSL,CONTROL:SSL",
+        "control.plane.listener.name": "CONTROL",
+        "listener.name.control.ssl.client.auth": "required",
         "inter.broker.listener.name": "BROKER",
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
         "sasl.enabled.mechanisms": "PLAIN",
@@ -74,6 +76,11 @@ def test_one_way(cluster: SecuredCluster, authority: Authority, version: str) ->
         *("-verify_return_error", f"-{version.lower().replace('v', '').replace('.', '_')}"),
     )
     assert f"New, {version}".encode() in seen or version.encode() in seen
+
+
+def test_the_controller_uses_its_own_listener(cluster: SecuredCluster) -> None:
+    for ports in cluster.ports:
+        until(lambda port=ports[3]: connections_to(port) >= 1)
 
 
 def test_records_over_tls(cluster: SecuredCluster, authority: Authority) -> None:

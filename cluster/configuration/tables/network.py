@@ -19,8 +19,8 @@ security.inter.broker.protocol | string | PLAINTEXT | medium | read-only
     valid: PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL
     The security protocol between brokers where no listener name is given for it.
 control.plane.listener.name | string | null | high | read-only
-    without effect
-    A listener of its own for requests of the controller.
+    The listener through which the controller sends its requests to this broker, and this broker, as the controller,
+    to others; the inter-broker one where not given, and never that by name.
 early.start.listeners | string | null | high | read-only
     refused: listeners start together
     Listeners that open before the broker is initialised, under KRaft.

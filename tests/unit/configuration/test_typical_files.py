@@ -17,7 +17,7 @@ TAKEN = {
     "old_acl": [],
     "bitnami_plain": ["unknown setting max.request.size"],
     "confluent_plain": ["metric.reporters=io.confluent", "unknown setting confluent.balancer.enable"],
-    "confluent_control_plane": ["control.plane.listener.name=CONTROL has no effect"],
+    "confluent_control_plane": [],
     "strimzi_plain": [],
     "tuned": ["unknown setting jmx.port"],
 }
@@ -50,6 +50,25 @@ def test_taken(name: str, caplog: pytest.LogCaptureFixture) -> None:
         assert not caplog.text
     if name in ("strimzi_plain", "confluent_control_plane"):
         assert config.broker_rack == "zone-a"
+
+
+def test_the_controllers_listener() -> None:
+    addresses = addresses_of(config_of("confluent_control_plane"))
+    assert (addresses.inter_broker, addresses.controller) == ("REPLICATION", "CONTROL")
+    assert addresses_of(config_of("kafka_default")).controller == "PLAINTEXT"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("REPLICATION", "another listener than the one"), ("OTHER", "the name of an advertised listener")],
+)
+def test_a_controllers_listener_that_is_none(name: str, expected: str) -> None:
+    properties = read_properties(FILES / "confluent_control_plane.properties")
+    config = BrokerConfig(
+        resolve_references(properties | {"control.plane.listener.name": name}, {"ZONE": "z"})
+    )
+    with pytest.raises(ConfigError, match=rf"^control\.plane\.listener\.name={name}: expected {expected}"):
+        addresses_of(config)
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -28,7 +28,7 @@ def look_up(host: str) -> list[str]:
 async def quotas_of(config: BrokerConfig, nursery: trio.Nursery) -> ConnectionQuotas:
     limits = ConnectionLimits(config, at_once, look_up)
     await limits.resolve()
-    return limits.quotas(("PLAINTEXT", "INNER"), "INNER", nursery)
+    return limits.quotas(("PLAINTEXT", "INNER"), "INNER", None, nursery)
 
 
 def in_nursery(test: Callable[[trio.Nursery], object]) -> None:

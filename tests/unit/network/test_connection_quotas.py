@@ -32,6 +32,20 @@ def test_the_total_holds_up_all_but_the_inter_broker_listener() -> None:
     assert not quotas.is_protected("A")
 
 
+def test_the_controllers_listener_is_not_held_up_either() -> None:
+    quotas = ConnectionQuotas(
+        ("A", "B", "C"), inter_broker_listener="B", control_plane_listener="C", connections_max=1
+    )
+    quotas.creation_rate.limit = 1
+    quotas.take("A", "x", 0.0)
+    for _ in range(100):
+        quotas.take("C", "x", 0.0)
+    assert quotas.has_slot("C")
+    assert quotas.rest_s("C", 0.0) == 0
+    assert quotas.is_over_total("C")
+    assert not quotas.has_slot("A")
+
+
 def test_a_listener_that_is_the_only_one_is_not_protected() -> None:
     quotas = ConnectionQuotas(("A",), inter_broker_listener="A", connections_max=1)
     quotas.take("A", "x", 0.0)

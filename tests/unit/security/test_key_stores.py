@@ -101,10 +101,12 @@ def first_certificate(path: Path) -> bytes:
 
 def test_another_store_serves_new_connections(site: Site) -> None:
     new = site.make("new")
-    client = site.stores.client()
+    client = site.stores.client(site.config.inter_broker_listener)
     site.alter({f"{PREFIX}keystore.location": str(new)})
     assert site.shown() == first_certificate(new)
-    assert site.stores.client() is not client, "connections to other brokers show it, too"
+    assert site.stores.client(site.config.inter_broker_listener) is not client, (
+        "connections to other brokers show it, too"
+    )
     site.alter({})
     assert site.shown() == first_certificate(site.store)
 
