@@ -1,11 +1,19 @@
 """``ottla up --secure``: what it prints works as printed, and nobody else gets in."""
 
+import datetime
+import json
+import re
+import socket
+import ssl
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+import trustme
 
 from ottla.commands.local.cluster_directory import ClusterDirectory
 
@@ -79,6 +87,7 @@ def test_the_doctor_explains(cluster: ClusterDirectory, tmp_path: Path) -> None:
     text = properties(cluster, "user").read_text()
     for change, words in (
         (text.replace('username="user"', 'username="nobody"'), "check user and password"),
+        (re.sub('password=".*"', 'password="wrong"', text), "check user and password"),
         (
             text.replace("SCRAM-SHA-512", "PLAIN").replace("scram.Scram", "plain.Plain"),
             "it enables SCRAM-SHA-256, SCRAM-SHA-512",
@@ -95,9 +104,77 @@ def test_the_doctor_explains(cluster: ClusterDirectory, tmp_path: Path) -> None:
     assert command(cluster, "doctor", config=properties(cluster, "user")).returncode == 0
 
 
-def test_no_password_is_logged_or_readable_by_others(cluster: ClusterDirectory) -> None:
-    import json
+def test_the_doctor_names_the_rule_that_is_missing(cluster: ClusterDirectory) -> None:
+    assert command(cluster, "topics", "--create", "--topic", "hidden", "--partitions", "1").returncode == 0
+    for rule in (("--operation", "All", "--topic", "hidden"), ("--operation", "All", "--group", "closed")):
+        done = command(cluster, "acls", "--add", "--deny-principal", "User:user", *rule, "--force")
+        assert done.returncode == 0, done.stderr
+    asked = ("--topic", "hidden", "--topic", "absent", "--group", "closed", "--group", "readers", "--json")
+    done = command(cluster, "doctor", *asked, config=properties(cluster, "user"))
+    assert done.returncode == 1
+    found = {each["subject"]: each for each in json.loads(done.stdout)["findings"]}
+    assert "no access rule" in found["topic hidden"]["text"]
+    assert (
+        "acls --add --allow-principal User:NAME --producer --topic hidden" in found["topic hidden"]["advice"]
+    )
+    assert found["topic absent"]["text"] == "does not exist"
+    assert "no access rule" in found["group closed"]["text"]
+    assert found["group readers"]["well"]
+    done = command(cluster, "doctor", "--topic", "hidden")
+    assert "this user may read and write" in " ".join(done.stdout.split())
 
+
+@contextmanager
+def tls_port(certificate: trustme.LeafCert) -> Iterator[int]:
+    """Shake hands with those who connect, and say nothing."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate.configure_cert(context)
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                sock, _ = listener.accept()
+                with suppress(OSError), context.wrap_socket(sock, server_side=True) as peer:
+                    peer.recv(1)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("host", "days", "text", "advice"),
+    [
+        ("127.0.0.1", -1, "the certificate has expired", "renew the certificate"),
+        ("elsewhere.example", 1, "not made out for this address", "connect by a name that the certificate"),
+    ],
+)
+def test_the_doctor_explains_certificates(
+    tmp_path: Path, host: str, days: int, text: str, advice: str
+) -> None:
+    authority = trustme.CA()
+    trusted, config = tmp_path / "ca.pem", tmp_path / "client.properties"
+    authority.cert_pem.write_to_path(str(trusted))
+    config.write_text(f"security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location={trusted}\n")
+    now = datetime.datetime.now(datetime.UTC)
+    begins, ends = now - datetime.timedelta(days=2), now + datetime.timedelta(days=days)
+    certificate = authority.issue_cert(host, not_before=begins, not_after=ends)
+    with tls_port(certificate) as port:
+        asked = ("doctor", "--bootstrap-server", f"127.0.0.1:{port}", "--command-config", str(config))
+        done = run(*OTTLA, *asked)
+    assert done.returncode == 1
+    printed = " ".join(done.stdout.split())
+    assert text in printed, done.stdout
+    assert advice in printed
+
+
+def test_no_password_is_logged_or_readable_by_others(cluster: ClusterDirectory) -> None:
     passwords = json.loads((cluster.path / "security" / "passwords.json").read_text()).values()
     for broker in cluster.require().brokers:
         assert not any(password in broker.log_file.read_text() for password in passwords)

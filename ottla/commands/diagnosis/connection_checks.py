@@ -9,7 +9,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import trio
@@ -19,12 +19,14 @@ from ottla.client.admin import Broker
 from ottla.client.broker_link import BrokerLink
 from ottla.client.errors import AuthenticationError, BrokerUnreachable, UnsupportedByBroker
 from ottla.client.waits import Waits
+from ottla.commands.diagnosis.access_checks import look_at_groups, look_at_topics
 from ottla.commands.diagnosis.connection_advice import (
     PORT_ADVICE,
     address_advice,
     authentication_advice,
     is_loopback,
 )
+from ottla.commands.diagnosis.findings import Diagnosis
 from ottla.commands.inspection.lost_brokers import held_text, lost_advice, lost_brokers
 from wire.errors import Error
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -42,44 +44,6 @@ _ANYWHERE: Final = ("0.0.0.0", "::")
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 Connect = Callable[[Address], AbstractAsyncContextManager[BrokerLink]]
 Ask = Callable[[str, int], Awaitable[str | None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at.
-
-    Attributes:
-        subject: What was looked at.
-        is_well: Whether it is as it should be.
-        text: What was seen.
-        advice: What to change; empty where nothing is wrong.
-    """
-
-    subject: str
-    is_well: bool
-    text: str
-    advice: str = ""
-
-
-@dataclass(slots=True)
-class Diagnosis:
-    """What was found, in the order in which it was looked at."""
-
-    findings: list[Finding] = field(default_factory=list)
-    brokers: list[Broker] = field(default_factory=list)
-
-    @property
-    def is_well(self) -> bool:
-        """Whether nothing is wrong."""
-        return all(finding.is_well for finding in self.findings)
-
-    def well(self, subject: str, text: str) -> None:
-        """Note that something is as it should be."""
-        self.findings.append(Finding(subject, True, text))
-
-    def wrong(self, subject: str, text: str, advice: str) -> None:
-        """Note that something is not."""
-        self.findings.append(Finding(subject, False, text, advice))
 
 
 async def resolve_host(host: str, port: int) -> list[str]:
@@ -140,8 +104,10 @@ class Doctor:
         self._connect = connector
         self._ask_other = ask_other
 
-    async def examine(self, bootstrap: Sequence[Address]) -> Diagnosis:
-        """Look at the bootstrap addresses, then at every broker that they name."""
+    async def examine(
+        self, bootstrap: Sequence[Address], topics: Sequence[str] = (), groups: Sequence[str] = ()
+    ) -> Diagnosis:
+        """Look at the bootstrap addresses, then at every broker that they name, then at some topics and groups."""
         diagnosis = Diagnosis()
         answered: list[tuple[str, MetadataResponse]] = []
         for host, port in bootstrap:
@@ -163,7 +129,23 @@ class Doctor:
         _look_at_replicas(diagnosis, brokers, answered[0][1])
         for broker in diagnosis.brokers:
             await self._visit(diagnosis, broker)
+        if not answered[0][1].topics:
+            diagnosis.well("topics", "none is visible: there is none, or no access rule shows this user any")
+        if topics or groups:
+            await self._look_at_access(diagnosis, bootstrap[0], topics, groups)
         return diagnosis
+
+    async def _look_at_access(
+        self, diagnosis: Diagnosis, address: Address, topics: Sequence[str], groups: Sequence[str]
+    ) -> None:
+        """Ask what this client may do with topics and groups."""
+        try:
+            async with self._connect(address) as link:
+                ask = partial(link.request, timeout_s=REQUEST_TIMEOUT_S)
+                await look_at_topics(diagnosis, ask, topics)
+                await look_at_groups(diagnosis, ask, groups)
+        except (AuthenticationError, BrokerUnreachable, UnsupportedByBroker) as error:
+            diagnosis.wrong("access", f"cannot be looked at: {error}", "see what is wrong above")
 
     async def _visit(self, diagnosis: Diagnosis, broker: Broker) -> None:
         """Look whether a broker is where it says, and whether what is there is this broker."""

@@ -13,8 +13,20 @@ from ottla.commands.terminal.failure import failing_on
 @click.command("doctor")
 @click.option("--bootstrap-server", required=True, metavar="HOST:PORT,...", help="What a client is given.")
 @config_option
+@click.option(
+    "--topic", "topics", multiple=True, metavar="NAME", help="Also say what this user may do with it."
+)
+@click.option(
+    "--group", "groups", multiple=True, metavar="NAME", help="Also say whether this user may use it."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-def command(bootstrap_server: str, command_config: Path | None, as_json: bool) -> None:
+def command(
+    bootstrap_server: str,
+    command_config: Path | None,
+    topics: tuple[str, ...],
+    groups: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Try every address of a cluster from here, and explain what does not fit.
 
     Fails where something is wrong.
@@ -24,7 +36,8 @@ def command(bootstrap_server: str, command_config: Path | None, as_json: bool) -
     from ottla.addresses import parse_addresses
     from ottla.client.single_link import SingleLink
     from ottla.client.waits import Waits
-    from ottla.commands.diagnosis.connection_checks import CONNECT_TIMEOUT_S, Diagnosis, Doctor
+    from ottla.commands.diagnosis.connection_checks import CONNECT_TIMEOUT_S, Doctor
+    from ottla.commands.diagnosis.findings import Diagnosis
     from ottla.commands.terminal.waiting import ShownWaits
 
     with failing_on(OSError, ValueError):
@@ -38,7 +51,7 @@ def command(bootstrap_server: str, command_config: Path | None, as_json: bool) -
     async def examine() -> "Diagnosis":
         found: list[Diagnosis] = []
         async with ShownWaits(waits):
-            found.append(await doctor.examine(addresses))
+            found.append(await doctor.examine(addresses, topics, groups))
         return found[0]
 
     diagnosis = trio.run(examine)
