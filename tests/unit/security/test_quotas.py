@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cluster.security.quotas.client_quotas import METERS_MAX, ClientQuotas, QuotaType, RateQuota
 from cluster.security.quotas.entities import DEFAULT, QuotaEntity, grant
-from cluster.security.quotas.meters import RateMeter, TokenBucket
+from cluster.security.quotas.meters import RateMeter, TokenBucket, java_round
 
 MB = 1_000_000
 
@@ -33,6 +33,18 @@ def test_a_sample_counts_until_a_windows_time_after_its_last_record():
     meter.record(5, 900)
     assert meter.total(900 + 10_999) == 10
     assert meter.total(900 + 11_000) == 0
+
+
+def test_rounding_is_javas():
+    rounded = {
+        0.5: 1,
+        0.49999999999999994: 0,
+        2.5: 3,
+        -2.5: -2,
+        -0.4: 0,
+        4503599627370497.0: 4503599627370497,
+    }
+    assert {value: java_round(value) for value in rounded} == rounded
 
 
 def test_a_negative_value_takes_back():
