@@ -17,6 +17,8 @@ logger = logging.getLogger(__name__)
 
 ACCEPTS_AT_ONCE: Final = 64
 """Connections accepted before other tasks get their turn."""
+ACCEPT_TURN_S: Final = 0.002
+"""How long accepting may hold the loop at a time: with TLS a connection is dear before it has said anything."""
 ACCEPT_RETRY_S: Final = 0.1
 """How long accepting rests after it failed: for want of descriptors or memory, or as an interface is down."""
 
@@ -68,6 +70,7 @@ class TcpPort:
                 await trio.lowlevel.wait_readable(sock)
             except trio.ClosedResourceError:
                 return
+            turn_ends = trio.current_time() + ACCEPT_TURN_S
             for _ in range(ACCEPTS_AT_ONCE):
                 if not connections.has_slot(name):
                     break
@@ -96,6 +99,8 @@ class TcpPort:
                     logger.info("%s takes connections again", endpoint)
                     exhausted = False
                 self._accept(accepted, address, nursery)
+                if trio.current_time() >= turn_ends:
+                    break
 
     async def _hold(self, sock: socket.socket, seconds: float) -> None:
         """Keep a connection unread, then close it: a peer that is refused at once comes again at once."""
