@@ -128,7 +128,7 @@ def _cluster(bootstrap_server: str | None, data: Path | None, config: Path | Non
 
     directory = ClusterDirectory(data)
     state = directory.require()
-    security = ClusterSecurity(directory)
+    security = ClusterSecurity(directory.security_path)
     if config is None and security.exists():
         config = security.admin_properties
     return bootstrap_server or state.bootstrap_servers, config
