@@ -181,6 +181,7 @@ def main() -> None:
         "ottla.hang.timeout.ms": str(arguments.hang_timeout_ms),
         "auto.leader.rebalance.enable": "false",
     }
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what it started goes with it
     until = time.monotonic() + arguments.seconds
     for name in arguments.place.split(","):
         measure(name, arguments.harm.split(","), arguments.rounds, dict(settings), until)

@@ -73,7 +73,7 @@ async def found_dead(cluster: SimulatedCluster, session_ids: list[int]) -> float
     return trio.current_time() - began
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("victims", ["controller", "another", "both"])
 @pytest.mark.parametrize("way", ["killed", "lost"])
 def test_a_dead_host_is_found(seed: int, victims: str, way: str) -> None:
@@ -98,7 +98,27 @@ def test_a_dead_host_is_found(seed: int, victims: str, way: str) -> None:
     simulated(seed, test)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("way", ["killed", "lost"])
+def test_hosts_of_five_that_die_at_once_are_found(seed: int, way: str) -> None:
+    """The controller and the next one are lost without a sign; or they are killed, and a third one with them."""
+
+    async def test(cluster: SimulatedCluster) -> None:
+        (controller,) = controllers(cluster)
+        dying = [(controller + place) % 5 for place in range(2 if way == "lost" else 3)]
+        session_ids = [session_of(cluster, number) for number in dying]
+        if way == "killed":
+            await cluster.kill(*dying, guarded=False, lingers_s=0.02)
+        else:
+            for number in dying:
+                await cluster.lose(number)
+        assert await found_dead(cluster, session_ids) < FOUND_S
+        await cluster.wait(lambda: len(controllers(cluster)) == 1, timeout_s=2)
+
+    simulated(seed, test, brokers=5)
+
+
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("lingers_s", [0.02, 0.3])
 def test_a_port_that_outlives_its_connections_hides_no_death(seed: int, lingers_s: float) -> None:
     """Two of three die at once: all that tells the third one is that their connections ended."""
@@ -113,7 +133,7 @@ def test_a_port_that_outlives_its_connections_hides_no_death(seed: int, lingers_
     simulated(seed, test)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("later_s", [0.0, 0.1, 0.3])
 def test_a_broker_that_was_slow_before_it_died_is_found(seed: int, later_s: float) -> None:
     """The third one's questions have just gone unanswered: it must not be without a connection whose end it notices."""
@@ -134,7 +154,7 @@ def test_a_broker_that_was_slow_before_it_died_is_found(seed: int, later_s: floa
     simulated(seed, test)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_clients_that_ask_meanwhile_are_not_sent_to_the_dead_leader(seed: int) -> None:
     """Named the same leader again, librdkafka asks a second or two later; named none, it goes on asking."""
 
@@ -193,8 +213,10 @@ def test_a_host_that_is_cut_off_is_found_once(seed: int) -> None:
     simulated(seed, test)
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("fault", ["one way", "one way back", "one peer", "resets", "slow", "halves"])
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "fault", ["one way", "one way back", "one peer", "resets", "slow", "halves", "flickers"]
+)
 def test_a_broker_that_lives_keeps_its_session(seed: int, fault: str) -> None:
     async def test(cluster: SimulatedCluster) -> None:
         before = [session_of(cluster, number) for number in cluster.running()]
@@ -215,6 +237,12 @@ def test_a_broker_that_lives_keeps_its_session(seed: int, fault: str) -> None:
                 for near in ("broker-0", "broker-1"):
                     for far in ("broker-2", "broker-3"):
                         network.cut(near, far)
+            case "flickers":
+                for turn in range(10):
+                    network.isolate(f"broker-{turn % 3}")
+                    await trio.sleep(0.4)
+                    network.rejoin(f"broker-{turn % 3}")
+                    await trio.sleep(0.2)
         await trio.sleep(20)
         network.heal_all()
         network.faults.reset_chance = network.faults.stall_chance = 0.0
