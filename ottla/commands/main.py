@@ -65,6 +65,10 @@ _COMMANDS: Final = {
         "ottla.commands.console.console_consumer",
         "Write records to the standard output.",
     ),
+    "consumer-offset-checker": (
+        "ottla.commands.groups.consumer_offset_checker",
+        "Show where a group of old consumers is, and who owns what.",
+    ),
     "mirror-maker": (
         "ottla.commands.mirroring.mirror_maker",
         "Copy topics to another cluster, with their settings and groups.",
@@ -111,19 +115,23 @@ _KAFKA_NAMES: Final = {
     "kafka-console-consumer": "console-consumer",
     "kafka-console-producer": "console-producer",
     "kafka-consumer-groups": "groups",
+    "kafka-consumer-offset-checker": "consumer-offset-checker",
+    "kafka-consumer-perf-test": "consumer-perf-test",
     "kafka-delegation-tokens": "delegation-tokens",
     "kafka-delete-records": "delete-records",
     "kafka-dump-log": "dump-log",
     "kafka-get-offsets": "get-offsets",
     "kafka-leader-election": "elect-leaders",
     "kafka-log-dirs": "log-dirs",
+    "kafka-mirror-maker": "mirror-maker",
     "kafka-preferred-replica-election": "preferred-leader-election",
+    "kafka-producer-perf-test": "producer-perf-test",
     "kafka-reassign-partitions": "reassign-partitions",
     "kafka-replica-verification": "verify-replicas",
     "kafka-topics": "topics",
     "kafka-transactions": "transactions",
 }
-"""Kafka's tools of 3.9, and the commands that are called so."""
+"""Kafka's tools, and the commands that are called so."""
 
 
 class _LazyGroup(SuggestingGroup):

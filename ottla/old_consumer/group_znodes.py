@@ -202,14 +202,13 @@ class GroupZnodes:
             except (NodeExistsError, ConnectionLossError):
                 continue
 
-    async def remove(self, topics: Collection[str] | None = None) -> None:
-        """Delete the group's znodes; those of some topics where these are named."""
-        if topics is None:
-            await self._delete_tree(self._root)
-            return
-        for topic in topics:
-            for part in ("owners", "offsets"):
-                await self._delete_tree(f"{self._root}/{part}/{topic}")
+    async def remove_offset(self, place: TopicPartition) -> None:
+        """Delete the group's offset of a partition, where there is one."""
+        await self._delete_tree(self._offset_path(place))
+
+    async def remove(self) -> None:
+        """Delete the group's znodes."""
+        await self._delete_tree(self._root)
 
     # The znodes themselves
 

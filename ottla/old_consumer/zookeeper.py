@@ -1,12 +1,14 @@
 """The door to the ensemble: what an end needs of a session, and the real session, which runs off the loop."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from types import TracebackType
+from typing import Any, Protocol
 
 import trio
 
 from cluster.zookeeper.client import SessionListener, Stat, Watcher
 from cluster.zookeeper.kazoo_client import KazooZooKeeper
+from ottla.client.task_scope import TaskScope
 from security.zookeeper_access import OPEN, ZooKeeperAccess
 from timing.clock import SystemClock
 from wire.types import MonotonicSeconds, ZkVersion
@@ -103,3 +105,30 @@ def make_session(
         boottime=clock.boottime,
         access=access,
     )
+
+
+class HeldSession:
+    """A session for the length of an ``async with`` block.
+
+    Args:
+        session: Made by `make_session`.
+    """
+
+    def __init__(self, session: GroupSession) -> None:
+        self._session = session
+        self._scope = TaskScope()
+        self._nursery: Any = None
+
+    async def __aenter__(self) -> GroupSession:
+        self._nursery = await self._scope.open()
+        try:
+            await self._nursery.start(self._session.run)
+        except BaseException as error:
+            await self._scope.close(self._nursery, type(error), error, error.__traceback__)
+            raise
+        return self._session
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        return await self._scope.close(self._nursery, kind, error, trace)

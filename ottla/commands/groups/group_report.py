@@ -107,7 +107,7 @@ def print_states(groups: Sequence["GroupDescription"], *, as_json: bool) -> None
                 [
                     {
                         "group": group.group_id,
-                        "coordinator": group.coordinator,
+                        "coordinator": group.coordinator if group.coordinator >= 0 else None,
                         "assignment_strategy": group.protocol,
                         "state": group.state,
                         "members": len(group.members),
@@ -123,7 +123,7 @@ def print_states(groups: Sequence["GroupDescription"], *, as_json: bool) -> None
     for group in groups:
         table.add_row(
             group.group_id,
-            str(group.coordinator),
+            str(group.coordinator) if group.coordinator >= 0 else _NONE,
             group.protocol or _NONE,
             group.state,
             str(len(group.members)),

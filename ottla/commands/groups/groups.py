@@ -2,30 +2,30 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ottla.commands.groups.offset_resets import (
-    WAYS,
-    PlannedOffset,
-    Reset,
-    is_given,
-    parse_reset,
-    plan,
-    read_offsets_file,
-    write_offsets,
+from ottla.commands.groups.choice import chosen_groups, chosen_partitions, still_active
+from ottla.commands.groups.offset_resets import WAYS, is_given, parse_reset
+from ottla.commands.groups.reset_execution import reset_offsets
+from ottla.commands.groups.zookeeper_groups import (
+    ZooKeeperGroups,
+    grouped_in_zookeeper,
+    with_zookeeper_groups,
 )
-from ottla.commands.terminal.connecting import cluster_options, with_admin
+from ottla.commands.terminal.connecting import common_options, with_admin
 from ottla.commands.terminal.failure import CommandError
 from ottla.commands.terminal.kafka_style import prints_as_kafka
-from wire.types import TopicPartition
+from ottla.commands.terminal.zookeeper import zookeeper_config_option
+from security.zookeeper_access import ZooKeeperAccess
 
 if TYPE_CHECKING:
-    from ottla.client.admin import Admin, GroupDescription
+    from ottla.client.admin import Admin
 
-_ACTIONS: Final = ("list", "describe", "delete", "delete_offsets", "reset_offsets")
+_ACTIONS: Final = ("list", "describe", "delete", "delete_offsets", "reset_offsets", "migrate_offsets")
 _EMPTY: Final = "Empty"
 _DEAD: Final = "Dead"
 _STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Stable", _EMPTY, _DEAD)
@@ -35,8 +35,8 @@ _FOR_RESETS: Final = (*WAYS, "dry_run", "execute", "export", "all_topics")
 
 # Which actions each option goes with, as kafka-consumer-groups has it; the others go with any.
 _GOES_WITH: Final[Mapping[str, tuple[str, ...]]] = {
-    "group": ("describe", "delete", "delete_offsets", "reset_offsets"),
-    "all_groups": ("describe", "delete", "reset_offsets"),
+    "group": ("describe", "delete", "delete_offsets", "reset_offsets", "migrate_offsets"),
+    "all_groups": ("describe", "delete", "reset_offsets", "migrate_offsets"),
     "topic": ("delete_offsets", "reset_offsets"),
     "members": ("describe",),
     "offsets": ("describe",),
@@ -44,16 +44,27 @@ _GOES_WITH: Final[Mapping[str, tuple[str, ...]]] = {
     "state": ("list", "describe"),
     "type_": ("list",),
     **dict.fromkeys(_FOR_RESETS, ("reset_offsets",)),
+    **dict.fromkeys(("dry_run", "execute"), ("reset_offsets", "migrate_offsets")),
 }
 
 
 @click.command("groups")
-@cluster_options
+@click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to connect to.")
+@click.option(
+    "--zookeeper",
+    metavar="HOST:PORT[/CHROOT]",
+    help="Groups of old consumers, which are in ZooKeeper; brokers are found there.",
+)
+@zookeeper_config_option("-zk-tls-config-file")
+@common_options
 @click.option("--list", "list_", is_flag=True, help="List groups.")
 @click.option("--describe", is_flag=True, help="Show offsets and lag, --members or --state of groups.")
 @click.option("--delete", is_flag=True, help="Delete groups that have no members.")
 @click.option("--delete-offsets", is_flag=True, help="Delete a group's offsets of topics.")
 @click.option("--reset-offsets", is_flag=True, help="Set the offsets of groups that have no members.")
+@click.option(
+    "--migrate-offsets", is_flag=True, help="Commit to Kafka where groups in --zookeeper are; see --execute."
+)
 @click.option("--group", multiple=True, help="The group; repeatable.")
 @click.option("--all-groups", is_flag=True, help="All groups.")
 @click.option("--topic", multiple=True, metavar="TOPIC[:0,1,...]", help="The topic; repeatable.")
@@ -89,18 +100,59 @@ _GOES_WITH: Final[Mapping[str, tuple[str, ...]]] = {
 @click.option("--execute", is_flag=True, help="Do reset.")
 @click.option("--export", is_flag=True, help="Print what would be reset as CSV, for --from-file.")
 def command(
-    bootstrap_server: str, timeout_s: float, command_config: Path | None, as_json: bool, **options: Any
+    bootstrap_server: str | None,
+    zookeeper: str | None,
+    access: ZooKeeperAccess,
+    timeout_s: float,
+    command_config: Path | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
-    """List, describe and delete groups; delete and reset their offsets."""
+    """List, describe and delete groups; delete and reset their offsets, and move them from ZooKeeper to Kafka."""
     options["list"] = options.pop("list_")
     options["as_json"] = as_json
+    if bootstrap_server is None and zookeeper is None:
+        raise click.UsageError(
+            "Missing option '--bootstrap-server', or '--zookeeper' for groups of old consumers."
+        )
     action = _action(options)
-
-    async def body(admin: "Admin") -> bool:
-        return await _RUN[action](admin, options)
-
-    if not with_admin("groups", bootstrap_server, timeout_s, command_config, body):
+    if zookeeper is None:
+        if action == "migrate_offsets":
+            raise click.UsageError("--migrate-offsets needs --zookeeper")
+        is_done = with_admin(
+            "groups",
+            bootstrap_server or "",
+            timeout_s,
+            command_config,
+            lambda admin: _RUN[action](admin, options),
+        )
+    else:
+        is_done = with_zookeeper_groups(
+            zookeeper,
+            access,
+            bootstrap_server,
+            timeout_s,
+            command_config,
+            partial(_in_zookeeper, action, options),
+        )
+    if not is_done:
         raise click.exceptions.Exit(1)
+
+
+async def _in_zookeeper(
+    action: str, options: Mapping[str, Any], admin: "Admin", groups: ZooKeeperGroups
+) -> bool:
+    grouped = grouped_in_zookeeper(admin, groups)
+    if action != "migrate_offsets":
+        if action == "describe" and options["state"] is not None and prints_as_kafka():
+            raise CommandError("--state has no columns for groups in ZooKeeper, which have no coordinator")
+        return await _RUN[action](grouped, options)
+    from ottla.commands.groups.offset_migration import migrate_offsets
+
+    chosen = await chosen_groups(grouped, options)
+    return await migrate_offsets(
+        admin, groups, chosen, execute=options["execute"], as_json=options["as_json"]
+    )
 
 
 def _action(options: Mapping[str, Any]) -> str:
@@ -177,7 +229,7 @@ async def _describe(admin: "Admin", options: Mapping[str, Any]) -> bool:
     from ottla.commands.groups.positions import positions
 
     as_json, verbose = options["as_json"], options["verbose"]
-    found = [await admin.describe_group(group_id) for group_id in await _chosen(admin, options)]
+    found = [await admin.describe_group(group_id) for group_id in await chosen_groups(admin, options)]
     if prints_as_kafka():
         await group_report.print_as_kafka(admin, sorted(found, key=lambda each: each.group_id), options)
         return all(group.state != _DEAD for group in found)
@@ -207,7 +259,7 @@ async def _describe(admin: "Admin", options: Mapping[str, Any]) -> bool:
 async def _delete(admin: "Admin", options: Mapping[str, Any]) -> bool:
     from wire.errors import Error
 
-    outcomes = await admin.delete_groups(await _chosen(admin, options))
+    outcomes = await admin.delete_groups(await chosen_groups(admin, options))
     deleted = [group_id for group_id, error in outcomes.items() if error is Error.NONE]
     if prints_as_kafka():
         from ottla.commands.kafka_lines.groups import deletion_lines
@@ -220,7 +272,7 @@ async def _delete(admin: "Admin", options: Mapping[str, Any]) -> bool:
         click.echo("\n".join(f"Deleted group {group_id}." for group_id in deleted))
     for group_id, error in outcomes.items():
         if error is Error.NON_EMPTY_GROUP:
-            click.echo(_still_active(await admin.describe_group(group_id), "deleted"), err=True)
+            click.echo(still_active(await admin.describe_group(group_id), "deleted"), err=True)
         elif error is not Error.NONE:
             click.echo(f"group {group_id!r} was not deleted: {error.text}", err=True)
     return len(deleted) == len(outcomes)
@@ -232,7 +284,7 @@ async def _delete_offsets(admin: "Admin", options: Mapping[str, Any]) -> bool:
 
     if len(options["group"]) != 1:
         raise CommandError("--delete-offsets takes one group")
-    partitions = await _partitions(admin, options["topic"])
+    partitions = await chosen_partitions(admin, options["topic"])
     outcomes = await admin.delete_offsets(options["group"][0], partitions)
     if prints_as_kafka():
         from ottla.commands.kafka_lines.groups import offset_deletion_lines
@@ -256,143 +308,14 @@ async def _delete_offsets(admin: "Admin", options: Mapping[str, Any]) -> bool:
     return all(error is Error.NONE for error in outcomes.values())
 
 
-async def _reset_offsets(admin: "Admin", options: Mapping[str, Any]) -> bool:
-    from ottla.client.admin import CommittedPosition
-    from wire.errors import Error
-
-    reset = parse_reset(options)
-    plans, is_whole = await _plans(admin, reset, options)
-    if options["export"]:
-        if plans:
-            click.echo(write_offsets(plans))
-        return is_whole
-    failed: dict[tuple[str, TopicPartition], Error] = {}
-    if options["execute"]:
-        for group_id, planned in plans.items():
-            positions = {partition: CommittedPosition(each.after) for partition, each in planned.items()}
-            for partition, error in (await admin.commit_offsets(group_id, positions)).items():
-                if error is not Error.NONE:
-                    failed[group_id, partition] = error
-    if prints_as_kafka() and not failed:
-        from ottla.commands.kafka_lines.groups import reset_lines
-
-        resets = {group: {at: each.after for at, each in planned.items()} for group, planned in plans.items()}
-        click.echo("\n".join(reset_lines(resets)))
-    else:
-        _print_plans(plans, failed, options)
-    if plans and not options["execute"] and not options["as_json"]:
-        click.echo("Nothing was changed: --execute resets.", err=True)
-    return is_whole and not failed
-
-
-async def _plans(
-    admin: "Admin", reset: Reset, options: Mapping[str, Any]
-) -> tuple[dict[str, dict[TopicPartition, PlannedOffset]], bool]:
-    """Find out what would be reset; groups that are active are named, and left out, which is the second value."""
-    from datetime import UTC, datetime
-
-    group_ids = await _chosen(admin, options)
-    files = read_offsets_file(reset.value, group_ids) if reset.way == "from_file" else {}
-    named = None if not options["topic"] else await _partitions(admin, options["topic"])
-    plans: dict[str, dict[TopicPartition, PlannedOffset]] = {}
-    is_whole = True
-    for group_id in group_ids:
-        group = await admin.describe_group(group_id)
-        if group.state not in (_EMPTY, _DEAD):
-            click.echo(_still_active(group, "reset"), err=True)
-            is_whole = False
-            continue
-        committed = {at: each.offset for at, each in (await admin.committed_offsets(group_id)).items()}
-        wanted = files.get(group_id, {})
-        partitions = named if named is not None else list(wanted if files else committed)
-        if not partitions:
-            click.echo(f"there is nothing to reset for group {group_id!r}: name a --topic", err=True)
-            # Of all groups some may have committed nothing.
-            is_whole = is_whole and options["all_groups"]
-            continue
-        plans[group_id] = await plan(
-            admin, reset, partitions, committed, wanted, lambda: datetime.now(tz=UTC)
-        )
-    return plans, is_whole
-
-
-def _print_plans(
-    plans: Mapping[str, Mapping[TopicPartition, PlannedOffset]],
-    failed: Mapping[tuple[str, TopicPartition], Any],
-    options: Mapping[str, Any],
-) -> None:
-    from ottla.commands.terminal.console import new_table, open_console
-
-    rows = [(group, at, each) for group, planned in plans.items() for at, each in sorted(planned.items())]
-    if options["as_json"]:
-        described = [
-            {
-                "group": group,
-                "topic": at.topic,
-                "partition": at.partition,
-                "before": each.before,
-                "after": each.after,
-                "error": failed[group, at].name if (group, at) in failed else None,
-            }
-            for group, at, each in rows
-        ]
-        click.echo(json.dumps({"executed": options["execute"], "offsets": described}))
-        return
-    if not rows:
-        return
-    table = new_table(
-        "Group", "Topic", "Partition", "Before", "After", "Change", *(("Outcome",) if failed else ())
-    )
-    for group, at, each in rows:
-        change = "-" if each.before is None else f"{each.after - each.before:+d}"
-        before = "-" if each.before is None else str(each.before)
-        error = failed.get((group, at))
-        outcome = ("reset" if error is None else error.text,) if failed else ()
-        table.add_row(group, at.topic, str(at.partition), before, str(each.after), change, *outcome)
-    open_console().print(table)
-
-
 _RUN: Final = {
     "list": _list,
     "describe": _describe,
     "delete": _delete,
     "delete_offsets": _delete_offsets,
-    "reset_offsets": _reset_offsets,
+    "reset_offsets": reset_offsets,
 }
-
-
-async def _chosen(admin: "Admin", options: Mapping[str, Any]) -> list[str]:
-    if options["all_groups"]:
-        return [group.group_id for group in await admin.list_groups()]
-    return list(dict.fromkeys(options["group"]))
-
-
-async def _partitions(admin: "Admin", topics: Sequence[str]) -> list[TopicPartition]:
-    """Read ``topic`` and ``topic:0,1``.
-
-    Raises:
-        CommandError: a list of partitions is written otherwise.
-        ClientError: there is no such topic.
-    """
-    chosen: dict[TopicPartition, None] = {}
-    for entry in topics:
-        name, colon, numbers = entry.partition(":")
-        if colon:
-            try:
-                chosen.update(dict.fromkeys(TopicPartition(name, int(each)) for each in numbers.split(",")))
-            except ValueError:
-                raise CommandError(f"--topic {entry!r} is not TOPIC or TOPIC:0,1,...") from None
-            continue
-        (topic,) = await admin.describe_topics([name])
-        chosen.update(dict.fromkeys(TopicPartition(name, each.partition) for each in topic.partitions))
-    return list(chosen)
 
 
 def _names(text: str | None) -> list[str]:
     return [name.strip() for name in (text or "").split(",") if name.strip()]
-
-
-def _still_active(group: "GroupDescription", what: str) -> str:
-    members = "".join(f"\n  {each.member_id} ({each.client_id}, {each.host})" for each in group.members)
-    named = "member" if len(group.members) == 1 else f"{len(group.members)} members"
-    return f"group {group.group_id!r} is not {what}: it is active ({group.state}); stop its {named} first:{members}"

@@ -58,6 +58,7 @@ def connected(
         CommandError: it is not reached, or it refuses what is asked.
     """
     import logging
+    import warnings
 
     from kazoo.exceptions import KazooException
     from kazoo.handlers.threading import KazooTimeoutError
@@ -66,6 +67,8 @@ def connected(
 
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     kazoo_connection.logger.setLevel(logging.CRITICAL)  # the failure is shown below
+    # What a missing chroot means is for the command to say.
+    warnings.filterwarnings("ignore", "No chroot path exists", UserWarning)
     client = kazoo_connection.blocking_client(connect, timeout_s, access)
     try:
         client.start(timeout=timeout_s)
