@@ -36,8 +36,9 @@ from ottla.client.errors import (
     UnknownTopic,
     UnsupportedByBroker,
 )
-from ottla.client.group import EXPLICIT, Group
+from ottla.client.group import Group
 from ottla.client.group_partitions import Partition
+from ottla.client.group_settings import EXPLICIT
 from ottla.client.interceptors import OutgoingRecord
 from ottla.client.kafka import Kafka, connect
 from ottla.client.positions import EARLIEST, LATEST, Tail

@@ -16,6 +16,7 @@ from ottla.client.fetch_settings import FetchSettings
 from ottla.client.positions import Position
 from wire.errors import Error, RemoteProtocolError
 from wire.messages.fetch import FetchResponse, PartitionData
+from wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 from wire.types import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -138,6 +139,30 @@ class FetchAnswers:
         self.fail(fetch, error_for(error, f"reading {position.partition}", topic=topic, partition=number))
         return True
 
+    def take_epoch_ends(
+        self,
+        answer: OffsetForLeaderEpochResponse,
+        asked: Mapping[TopicPartition, FetchPlace],
+        numbers: Mapping[TopicPartition, int],
+    ) -> bool:
+        """Take over where leader epochs end; return whether to wait before asking again."""
+        failed = False
+        for topic in answer.topics:
+            for end in topic.partitions:
+                partition = TopicPartition(topic.topic, end.partition)
+                fetch, place = self._partitions.get(partition), asked.get(partition)
+                if fetch is None or place is None or fetch.position.number != numbers[partition]:
+                    continue
+                error = Error.from_code(end.error_code)
+                if error is not Error.NONE:
+                    failed = self._take_error(fetch, place, error) or failed
+                elif end.end_offset < place.offset:
+                    # -1: the leader does not know the epoch at all.
+                    self._offset_lost(fetch, None if end.end_offset < 0 else end.end_offset)
+                else:
+                    fetch.position.validated_in = place.leader_epoch
+        return failed
+
     def _offset_lost(self, fetch: PartitionFetch, truncated_to: int | None) -> None:
         position = fetch.position
         policy = self._settings.on_offset_lost
@@ -193,6 +218,7 @@ class FetchAnswers:
             return
         self._context.metrics.add("bytes-consumed-total", len(buffer))
         position.advance(records.next_offset, records.last_epoch)
+        position.validated_in = place.leader_epoch
         if records.may_have_records or records.next_offset > place.offset:
             fetch.waiting.append(Fetched(number, records, data.high_watermark))
             fetch.held += records.size

@@ -14,6 +14,7 @@ from ottla.client import runtime
 from ottla.client.broker_link import BrokerLink
 from ottla.client.broker_links import FETCH
 from ottla.client.context import ClientContext
+from ottla.client.epoch_ends import epoch_ends, must_be_asked
 from ottla.client.errors import BrokerUnreachable, ClientError
 from ottla.client.fetch_answers import FetchAnswers, Fetched, PartitionFetch
 from ottla.client.fetch_requests import fetch_request
@@ -237,6 +238,14 @@ class Fetcher:
             numbers = {partition: self.partitions[partition].position.number for partition in wanted}
             try:
                 link = await self._context.links.get(broker_id, FETCH)
+                unsure = self._unsure(link, wanted)
+                if unsure:
+                    ends = await epoch_ends(link, unsure)
+                    failed = self._answers.take_epoch_ends(ends, unsure, numbers)
+                    if failed:
+                        await runtime.sleep(self._context.retry_backoff.delay_s(failures))
+                    failures = failures + 1 if failed else 0
+                    continue
                 answer = await self._ask(link, session, wanted, is_partial)
             except BrokerUnreachable as error:
                 _log.info("broker %d: %s", broker_id, error)
@@ -279,6 +288,23 @@ class Fetcher:
             assert known is not None
             wanted[partition] = position.fetch_place(known.leader_epoch, self._settings.partition_bytes)
         return wanted, is_partial, has_any
+
+    def _unsure(
+        self, link: BrokerLink, wanted: Mapping[TopicPartition, FetchPlace]
+    ) -> dict[TopicPartition, FetchPlace]:
+        """Return those partitions whose log may be another one than was read, since their leader epoch is new.
+
+        From version 12 on a Fetch compares the epochs itself.
+        """
+        if not must_be_asked(link):
+            return {}
+        return {
+            partition: place
+            for partition, place in wanted.items()
+            if min(place.leader_epoch, place.last_epoch) >= 0
+            and self.partitions[partition].position.validated_in != place.leader_epoch
+            and not self.partitions[partition].position.reads_from_follower
+        }
 
     async def _ask(
         self,

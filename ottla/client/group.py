@@ -9,78 +9,33 @@ import logging
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from enum import Enum
 from types import TracebackType
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from ottla.client import runtime
 from ottla.client.codecs import Topic
 from ottla.client.context import ClientContext
 from ottla.client.coordinator_link import GROUP, CoordinatorLink
-from ottla.client.errors import BrokerUnreachable, ClientError, ClosedClient, CommitFailed
+from ottla.client.errors import ClientError, ClosedClient
 from ottla.client.fetch_answers import Fetched
 from ottla.client.fetch_settings import FetchSettings
 from ottla.client.fetcher import Fetcher
+from ottla.client.group_commits import GroupCommits
 from ottla.client.group_partitions import OwnedPartition, Partition
+from ottla.client.group_settings import Done, GroupSettings
 from ottla.client.interceptors import notify
-from ottla.client.membership import Membership, MemberState, Reaction
+from ottla.client.membership import Membership, MemberState
 from ottla.client.membership_task import MembershipTask
-from ottla.client.offset_commits import CommittedOffset, commit_once, fetch_committed
-from ottla.client.positions import Endpoint, Starts, start_for
-from ottla.client.record_batch import Batch, OnBad
+from ottla.client.offset_commits import fetch_committed
+from ottla.client.positions import Endpoint, start_for
+from ottla.client.record_batch import Batch
+from ottla.client.stalls import Asking
 from wire.types import TopicPartition
 
 _log = logging.getLogger(__name__)
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-
-class Done(Enum):
-    """When a batch counts as done."""
-
-    BY_NEXT = "by asking for the next one"
-    EXPLICIT = "by saying so"
-
-
-EXPLICIT: Final = Done.EXPLICIT
-
-
-class GroupSettings:
-    """How a group reads; times in seconds. The attributes are the arguments of `Kafka.group`."""
-
-    def __init__(
-        self,
-        *,
-        start: Starts,
-        done: Done = Done.BY_NEXT,
-        commit_interval: float | None = 5.0,
-        commits: bool = True,
-        session_timeout: float = 45.0,
-        heartbeat_interval: float = 3.0,
-        rebalance_timeout: float = 60.0,
-        leave: bool | None = None,
-        max_records: int | None = None,
-        on_bad: OnBad = "raise",
-        on_batch: Sequence[Any] = (),
-        on_commit: Sequence[Any] = (),
-        topic_timeout: float = 30.0,
-    ) -> None:
-        self.start = start
-        self.done = done
-        self.commit_interval = commit_interval
-        self.commits = commits
-        self.session_timeout = session_timeout
-        self.heartbeat_interval = heartbeat_interval
-        self.rebalance_timeout = rebalance_timeout
-        self.leave = leave
-        self.max_records = max_records
-        self.on_bad = on_bad
-        self.on_batch = on_batch
-        self.on_commit = on_commit
-        self.topic_timeout = topic_timeout
-        if not 0 < heartbeat_interval < session_timeout:
-            raise ValueError("heartbeat_interval is positive and less than session_timeout")
 
 
 class Group(Generic[K, V]):
@@ -126,7 +81,8 @@ class Group(Generic[K, V]):
         self._failure: ClientError | None = None
         self._assigned = runtime.new_event()
         self._on_acquired: Callable[[OwnedPartition], None] | None = None
-        self._committing = runtime.new_lock()
+        self._commits = GroupCommits(context, membership, self._task, settings)
+        self._asking = Asking()
         self._look = runtime.new_event()
         self._has_ended = False
         self._fetcher.on_arrival = self._look_again
@@ -148,7 +104,9 @@ class Group(Generic[K, V]):
             try:
                 async with runtime.open_nursery() as nursery:
                     await nursery.start(self._fetcher.run)
-                    nursery.start_soon(self._commit_regularly)
+                    nursery.start_soon(self._commits.run, self._owned.values())
+                    if self._settings.stall_timeout is not None:
+                        nursery.start_soon(self._watch_for_stalls, self._settings.stall_timeout)
                     nursery.start_soon(self._dispatch)
                     task_status.started()
                     await self._task.run()
@@ -173,11 +131,10 @@ class Group(Generic[K, V]):
             with runtime.cancel_scope(deadline=deadline, shield=True):
                 try:
                     if self._failure is None and self._member.state is MemberState.STABLE:
-                        await self._commit(self._owned.values())
+                        await self._commits.commit(self._owned.values())
                     # The member is no longer kept in the group while it leaves.
                     self._scope.cancel()
-                    leaves = self._settings.leave
-                    if leaves or (leaves is None and self._member.instance_id is None):
+                    if self._leaves:
                         await self._task.leave()
                 except ClientError as failure:
                     _log.warning("group %r: leaving: %s", self._member.group_id, failure)
@@ -230,7 +187,7 @@ class Group(Generic[K, V]):
                 ", ".join(str(each.place) for each in owned if not each.idle.is_set()),
             )
         try:
-            await self._commit([each for each in owned if not each.lost])
+            await self._commits.commit([each for each in owned if not each.lost])
         except ClientError as error:
             _log.warning("group %r: the commit before a release failed: %s", self._member.group_id, error)
         for each in owned:
@@ -247,6 +204,7 @@ class Group(Generic[K, V]):
 
     async def acquire(self, partitions: Sequence[TopicPartition]) -> None:
         """Begin to read partitions that were assigned: from the committed offset, else from the start."""
+        generation = self._member.generation
         committed = await fetch_committed(
             self._context,
             self._coordinator,
@@ -254,6 +212,8 @@ class Group(Generic[K, V]):
             partitions,
             require_stable=bool(self._fetching.isolation),
         )
+        if self._member.generation != generation:
+            return  # lost meanwhile: others may have them
         for topic in {place.topic for place in partitions}:
             self._first_counts.setdefault(topic, self._context.metadata.partition_count(topic))
         for place in partitions:
@@ -375,6 +335,27 @@ class Group(Generic[K, V]):
             return batch
         return None
 
+    async def _watch_for_stalls(self, timeout_s: float) -> None:
+        """Leave the group while nobody asks for batches, so that others get the partitions; come back after that."""
+        while True:
+            await self._asking.wait_ended()
+            await runtime.sleep_until(self._asking.since + timeout_s)
+            if self._asking.is_going_on or runtime.current_time() < self._asking.since + timeout_s:
+                continue
+            if not self._owned or self._member.state is not MemberState.STABLE:
+                # Nothing to give up, or a rebalance is about to take it.
+                self._asking.note()
+                continue
+            again = self._asking.next_time()
+            await self._task.step_out(f"no batch was asked for within {timeout_s:g} s", leaves=self._leaves)
+            await again.wait()
+            self._task.rejoin("batches are asked for again")
+
+    @property
+    def _leaves(self) -> bool:
+        """Whether the coordinator is to know when we go; of a static member it is not."""
+        return self._member.instance_id is None if self._settings.leave is None else self._settings.leave
+
     def _changed(self, owned: OwnedPartition) -> None:
         owned.check_idle()
 
@@ -392,6 +373,10 @@ class Group(Generic[K, V]):
             GroupMismatch: The group's members use other assignors.
             NotAuthorized: The principal may not read a topic or use the group.
         """
+        with self._asking:
+            return await self._next_batch()
+
+    async def _next_batch(self) -> Batch[K, V]:
         current, self._current = self._current, None
         if current is not None and self._settings.done is Done.BY_NEXT:
             current.done()
@@ -471,6 +456,7 @@ class Group(Generic[K, V]):
             self._hand_out,
             self.commit,
             limiter,
+            self._asking,
             done_by_next=self._settings.done is Done.BY_NEXT,
         )
         with runtime.cancel_scope() as scope:
@@ -481,6 +467,7 @@ class Group(Generic[K, V]):
                 finally:
                     partition.end()
                     owned.working = False
+                    self._asking.note()
                     if owned.draining or owned.lost:
                         owned.progress.forget_work()
                     owned.check_idle()
@@ -531,56 +518,7 @@ class Group(Generic[K, V]):
             CommitFailed: Some partitions are another member's now; the others are committed.
         """
         self._check_open()
-        await self._commit(self._owned.values())
-
-    async def _commit(self, partitions: Any) -> None:
-        if not self._settings.commits:
-            return
-        async with self._committing:
-            dirty = [each for each in partitions if each.progress.is_dirty]
-            failures = 0
-            while True:
-                left = [each for each in dirty if not each.lost and each.progress.is_dirty]
-                lost = [each.place for each in dirty if each.lost]
-                if not left:
-                    break
-                offsets = {
-                    each.place: CommittedOffset(each.progress.position, each.progress.leader_epoch)
-                    for each in left
-                }
-                await self._task.stable.wait()
-                generation = self._member.generation
-                try:
-                    reaction = await commit_once(self._coordinator, self._member, offsets)
-                except BrokerUnreachable:
-                    reaction = Reaction.RETRY
-                if reaction is Reaction.GO_ON:
-                    for each in left:
-                        each.progress.committed = offsets[each.place].offset
-                    self._context.metrics.add("commit-total")
-                    notify(self._settings.on_commit, offsets)
-                    break
-                if reaction is Reaction.LOST and generation == self._member.generation:
-                    self._task.lost("a commit was refused: the group goes on without this member")
-                    continue
-                if reaction is Reaction.REJOIN:
-                    self._task.rejoin("a commit said that the group rebalances")
-                await runtime.sleep(self._context.retry_backoff.delay_s(failures))
-                failures += 1
-            if lost:
-                names = ", ".join(map(str, lost))
-                raise CommitFailed(f"group {self._member.group_id!r}: lost before the commit: {names}", lost)
-
-    async def _commit_regularly(self) -> None:
-        interval = self._settings.commit_interval
-        if interval is None:
-            return
-        while True:
-            await runtime.sleep(interval)
-            try:
-                await self._commit(self._owned.values())
-            except CommitFailed as error:
-                _log.warning("%s", error)
+        await self._commits.commit(self._owned.values())
 
 
 async def _cancel_when_lost(owned: OwnedPartition, scope: runtime.CancelScope) -> None:

@@ -7,7 +7,8 @@ from typing import Any, Required
 from ottla.client.assignors import ASSIGNORS
 from ottla.client.codecs import Topic, as_topic
 from ottla.client.context import ClientContext
-from ottla.client.group import Done, Group, GroupSettings
+from ottla.client.group import Group
+from ottla.client.group_settings import Done, GroupSettings
 from ottla.client.membership import Membership
 from ottla.client.offset_commits import CommittedOffset
 from ottla.client.positions import Starts, check_starts
@@ -31,6 +32,9 @@ class GroupOptions(FetchOptions, total=False):
         session_timeout: Without heartbeats for so long, the coordinator drops the member (45).
         heartbeat_interval: Between heartbeats (3).
         rebalance_timeout: How long work on a partition may take to end (60).
+        stall_timeout: Leave the group where no batch is asked for during so long (None: never); batches in hand are
+            lost then, and tasks of `Group.run` cancelled. It joins again once a batch is asked for. Java's
+            ``max.poll.interval.ms``.
         on_commit: See the offsets of each commit.
     """
 
@@ -44,6 +48,7 @@ class GroupOptions(FetchOptions, total=False):
     session_timeout: float
     heartbeat_interval: float
     rebalance_timeout: float
+    stall_timeout: float | None
     on_commit: Sequence[Callable[[Mapping[TopicPartition, CommittedOffset]], None]]
 
 

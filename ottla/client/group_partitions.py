@@ -8,6 +8,7 @@ from ottla.client import runtime
 from ottla.client.fetcher import Fetcher
 from ottla.client.progress import Progress
 from ottla.client.record_batch import Batch
+from ottla.client.stalls import Asking
 from wire.types import TopicPartition
 
 K = TypeVar("K")
@@ -71,6 +72,7 @@ class Partition(Generic[K, V]):
         take: Callable[[OwnedPartition], Batch[Any, Any] | None],
         commit: Callable[[], Any],
         limiter: runtime.Limiter | None,
+        asking: Asking,
         *,
         done_by_next: bool,
     ) -> None:
@@ -79,6 +81,7 @@ class Partition(Generic[K, V]):
         self._take = take
         self._commit = commit
         self._limiter = limiter
+        self._asking = asking
         self._done_by_next = done_by_next
         self._current: Batch[Any, Any] | None = None
 
@@ -116,7 +119,11 @@ class Partition(Generic[K, V]):
         return self
 
     async def __anext__(self) -> Batch[K, V]:
-        """Return the next batch; asking for it says that the one before is done."""
+        """Return the next batch; asking for it says that the one before is done. Cancelled, nothing is lost."""
+        with self._asking:
+            return await self._next_batch()
+
+    async def _next_batch(self) -> Batch[K, V]:
         owned = self._owned
         if self._current is not None and self._done_by_next:
             self._current.done()
@@ -124,14 +131,18 @@ class Partition(Generic[K, V]):
         self._release_turn()
         await runtime.checkpoint()
         while not owned.draining and not owned.lost:
+            if not owned.parts:
+                owned.arrived = runtime.new_event()
+                await owned.arrived.wait()
+                continue
+            if self._limiter is not None:
+                # Before the batch is taken: it counts as handed out from then on.
+                await self._limiter.acquire_on_behalf_of(self)
             batch = self._take(owned)
             if batch is not None:
-                if self._limiter is not None:
-                    await self._limiter.acquire_on_behalf_of(self)
                 self._current = batch
                 return batch
-            owned.arrived = runtime.new_event()
-            await owned.arrived.wait()
+            self._release_turn()
         raise StopAsyncIteration
 
     def _release_turn(self) -> None:

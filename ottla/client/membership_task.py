@@ -117,6 +117,25 @@ class MembershipTask:
         self._owner.lose()
         self.rejoin(reason)
 
+    async def step_out(self, reason: str, *, leaves: bool) -> None:
+        """Give everything up and stay outside of the group until `rejoin`.
+
+        Args:
+            reason: Why, for the log.
+            leaves: Whether to say so to the coordinator; else it finds out by the session's end.
+        """
+        member = self._member
+        _log.warning("group %r: stepping out of the group: %s", member.group_id, reason)
+        self._unstable()
+        leaving = self._leave_request() if leaves else None
+        member.move(MemberEvent.LOST)
+        self._owner.lose()
+        if leaving is not None:
+            try:
+                await self.coordinator.ask(leaving)
+            except BrokerUnreachable as error:
+                _log.info("group %r: leaving: %s", member.group_id, error)
+
     def _unstable(self) -> None:
         if self.stable.is_set():
             self.stable = runtime.new_event()
@@ -316,10 +335,15 @@ class MembershipTask:
         Raises:
             BrokerUnreachable: The coordinator cannot be reached.
         """
-        member = self._member
-        if member.member_id:
-            identity = MemberIdentity(
-                member_id=member.member_id, group_instance_id=member.instance_id, reason="closed"
-            )
-            request = LeaveGroupRequest(group_id=member.group_id, member_id="", members=[identity])
+        request = self._leave_request()
+        if request is not None:
             await self.coordinator.ask(request)
+
+    def _leave_request(self) -> LeaveGroupRequest | None:
+        member = self._member
+        if not member.member_id:
+            return None
+        identity = MemberIdentity(
+            member_id=member.member_id, group_instance_id=member.instance_id, reason="closed"
+        )
+        return LeaveGroupRequest(group_id=member.group_id, member_id="", members=[identity])

@@ -108,6 +108,7 @@ class Position:
         high_watermark: As the last answer said, -1 before.
         last_stable_offset: Likewise.
         log_start_offset: Likewise.
+        validated_in: The leader epoch in which the log was found to be what was read before the position.
     """
 
     __slots__ = (
@@ -122,6 +123,7 @@ class Position:
         "partition",
         "start",
         "state",
+        "validated_in",
     )
 
     def __init__(self, partition: TopicPartition) -> None:
@@ -134,6 +136,7 @@ class Position:
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1
+        self.validated_in = NO_LEADER_EPOCH
         self._replica = NO_BROKER
         self._replica_until = 0.0
 
@@ -152,6 +155,7 @@ class Position:
         self.number += 1
         self.offset = offset
         self.last_epoch = last_epoch
+        self.validated_in = NO_LEADER_EPOCH
 
     def advance(self, offset: int, last_epoch: LeaderEpoch) -> None:
         """Go behind what was fetched."""

@@ -63,6 +63,34 @@ def test_one_member_reads_everything_and_goes_on_where_it_was(brokers, run, name
     assert committed(brokers, name, topic, 3) == [100, 100, 100]
 
 
+def test_a_member_that_stands_still_gives_its_partitions_to_the_others(brokers, run, name: str) -> None:
+    topic = brokers.topic(2)
+    fill(brokers, topic, 2, 10)
+
+    async def body() -> None:
+        async with (
+            connect(brokers.bootstrap_servers) as kafka,
+            connect(brokers.bootstrap_servers) as other,
+            kafka.group(name, topic, stall_timeout=0.3, **QUICK) as stalled,
+        ):
+            held = await anext(stalled)
+            found: list[bytes] = []
+            async with other.group(name, topic, **QUICK) as working:
+                while len(found) < 20:
+                    batch = await anext(working)
+                    found += batch.values()
+                    batch.done()
+            assert held.lost
+            assert Counter(found) == Counter(b"%d-%d" % (p, n) for p in range(2) for n in range(10))
+            async with other.producer() as out:
+                await out.send(topic, b"more", partition=1)
+            back = await anext(stalled)
+            assert (back.partition, back.first_offset, back.lost) == (1, 10, False)
+
+    run(body)
+    assert committed(brokers, name, topic, 2)[0] == 10
+
+
 def test_a_batch_whose_loop_broke_comes_again(brokers, run, name: str) -> None:
     topic = brokers.topic(1)
     fill(brokers, topic, 1, 10)
