@@ -129,8 +129,10 @@ class _Prefixes(dict[int, list[bytes]]):
 
 
 _PREFIXES: Final = _Prefixes()
-_OFFSETS: Final = [encode_varint(number) for number in range(1 << 14)]
-"""The offset deltas of most batches."""
+_OFFSETS: Final = [encode_varint(number) for number in range(64)] + [
+    bytes((number << 1 & 0x7F | 0x80, number >> 6)) for number in range(64, 1 << 13)
+]
+"""The offset deltas of most batches: those that take one byte or two."""
 _OFFSET_SIZES: Final = [len(offset) for offset in _OFFSETS]
 
 

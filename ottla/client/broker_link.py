@@ -11,7 +11,7 @@ a lost answer would wait for ever. ``throttle_time_ms`` stops sending until it i
 import os
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.addresses import Address
 from ottla.client import runtime
@@ -25,13 +25,15 @@ from ottla.client.errors import (
 from ottla.client.link import Frame, Link
 from ottla.client.settings import ConnectionSettings
 from security.errors import AuthenticationError as RefusedError
-from security.sasl_client import SaslCredentials, authenticate
 from wire.apis import API_TABLE, ApiKey
 from wire.errors import Error, RemoteProtocolError
 from wire.frames import decode_response, encode_request, encode_request_pieces
 from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from wire.schema import Request, Response
 from wire.types import BrokerId
+
+if TYPE_CHECKING:
+    from security.sasl_client import SaslCredentials
 
 CLIENT_SOFTWARE: Final = "ottla"
 CLIENT_SOFTWARE_VERSION: Final = "0.1.0"
@@ -226,7 +228,9 @@ class BrokerLink:
         if self._settings.sasl is not None:
             await self._authenticate(self._settings.sasl)
 
-    async def _authenticate(self, credentials: SaslCredentials) -> None:
+    async def _authenticate(self, credentials: "SaslCredentials") -> None:
+        from security.sasl_client import authenticate
+
         exchange = authenticate(credentials, self._settings.client_id, asks_versions=False)
         try:
             frame = next(exchange)

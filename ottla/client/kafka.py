@@ -1,4 +1,8 @@
-"""The client: one object that owns connections, metadata and every task, for the length of one block."""
+"""The client: one object that owns connections, metadata and every task, for the length of one block.
+
+Producers, readers, groups and the administration are imported when the first of them is made: a program pays for what
+it uses.
+"""
 
 import random
 import re
@@ -14,24 +18,24 @@ from ottla.client.broker_links import BrokerLinks, Dialer
 from ottla.client.codecs import Topic, as_topic
 from ottla.client.context import ClientContext
 from ottla.client.errors import ClosedClient
-from ottla.client.group import Group
-from ottla.client.group_options import GroupOptions, make_group
 from ottla.client.metadata import ClusterMetadata
 from ottla.client.metadata_refresh import MetadataRefresh
 from ottla.client.metrics import Metrics
-from ottla.client.producer import Producer
-from ottla.client.producer_options import ProducerOptions, make_producer, make_transactional_producer
-from ottla.client.reader import Reader
-from ottla.client.reader_options import ReaderOptions, make_reader
 from ottla.client.settings import ConnectionSettings
 from ottla.client.task_scope import TaskScope
-from ottla.client.transactional_producer import TransactionalProducer
 from ottla.client.waits import Waits
-from security.sasl_client import SaslCredentials
 from timing.clock import RecordClock, SystemClock
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin
+    from ottla.client.group import Group
+    from ottla.client.group_options import GroupOptions
+    from ottla.client.producer import Producer
+    from ottla.client.producer_options import ProducerOptions
+    from ottla.client.reader import Reader
+    from ottla.client.reader_options import ReaderOptions
+    from ottla.client.transactional_producer import TransactionalProducer
+    from security.sasl_client import SaslCredentials
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -132,14 +136,20 @@ class Kafka:
         return self.context.metrics.read()
 
     @overload
-    def producer(self, *, transactional_id: None = None, **options: Unpack[ProducerOptions]) -> Producer: ...
+    def producer(
+        self, *, transactional_id: None = None, **options: Unpack["ProducerOptions"]
+    ) -> "Producer": ...
     @overload
     def producer(
-        self, *, transactional_id: str, transaction_timeout: float = 60.0, **options: Unpack[ProducerOptions]
-    ) -> TransactionalProducer: ...
+        self,
+        *,
+        transactional_id: str,
+        transaction_timeout: float = 60.0,
+        **options: Unpack["ProducerOptions"],
+    ) -> "TransactionalProducer": ...
     def producer(
         self, *, transactional_id: str | None = None, transaction_timeout: float = 60.0, **options: Any
-    ) -> Producer | TransactionalProducer:
+    ) -> "Producer | TransactionalProducer":
         """Make a producer; see `ProducerOptions` for the arguments.
 
         Args:
@@ -151,19 +161,21 @@ class Kafka:
             TypeError: An option is unknown.
             ValueError: The values do not fit together.
         """
+        from ottla.client.producer_options import make_producer, make_transactional_producer
+
         if transactional_id is None:
             return make_producer(self.context, **options)
         return make_transactional_producer(self.context, transactional_id, transaction_timeout, **options)
 
     @overload
     def reader(
-        self, topics: str | Sequence[str], **options: Unpack[ReaderOptions]
-    ) -> Reader[bytes, bytes]: ...
+        self, topics: str | Sequence[str], **options: Unpack["ReaderOptions"]
+    ) -> "Reader[bytes, bytes]": ...
     @overload
     def reader(
-        self, topics: Topic[K, V] | Sequence[Topic[K, V]], **options: Unpack[ReaderOptions]
-    ) -> Reader[K, V]: ...
-    def reader(self, topics: Any, **options: Any) -> Reader[Any, Any]:
+        self, topics: Topic[K, V] | Sequence[Topic[K, V]], **options: Unpack["ReaderOptions"]
+    ) -> "Reader[K, V]": ...
+    def reader(self, topics: Any, **options: Any) -> "Reader[Any, Any]":
         """Make a reader without a group; see `ReaderOptions` for the arguments.
 
         Args:
@@ -173,18 +185,20 @@ class Kafka:
         Raises:
             TypeError: ``start`` is missing, or an option is unknown.
         """
+        from ottla.client.reader_options import make_reader
+
         listed = [topics] if isinstance(topics, str | Topic) else list(topics)
         return make_reader(self.context, [as_topic(topic) for topic in listed], **options)
 
     @overload
     def group(
-        self, group_id: str, topics: str | Sequence[str] | re.Pattern[str], **options: Unpack[GroupOptions]
-    ) -> Group[bytes, bytes]: ...
+        self, group_id: str, topics: str | Sequence[str] | re.Pattern[str], **options: Unpack["GroupOptions"]
+    ) -> "Group[bytes, bytes]": ...
     @overload
     def group(
-        self, group_id: str, topics: Topic[K, V] | Sequence[Topic[K, V]], **options: Unpack[GroupOptions]
-    ) -> Group[K, V]: ...
-    def group(self, group_id: str, topics: Any, **options: Any) -> Group[Any, Any]:
+        self, group_id: str, topics: Topic[K, V] | Sequence[Topic[K, V]], **options: Unpack["GroupOptions"]
+    ) -> "Group[K, V]": ...
+    def group(self, group_id: str, topics: Any, **options: Any) -> "Group[Any, Any]":
         """Make a member of a group; see `GroupOptions` for the arguments.
 
         Args:
@@ -196,6 +210,8 @@ class Kafka:
             TypeError: ``start`` is missing, or an option is unknown.
             ValueError: There is no such assignor, or the values do not fit together.
         """
+        from ottla.client.group_options import make_group
+
         return make_group(self.context, group_id, topics, **options)
 
 
@@ -205,7 +221,7 @@ def connect(
     client_id: str = "ottla",
     rack: str | None = None,
     tls: ssl.SSLContext | None = None,
-    sasl: SaslCredentials | None = None,
+    sasl: "SaslCredentials | None" = None,
     **settings: Any,
 ) -> Kafka:
     """Connect to a cluster, for the length of an ``async with`` block.

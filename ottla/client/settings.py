@@ -2,8 +2,10 @@
 
 import ssl
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from security.sasl_client import SaslCredentials
+if TYPE_CHECKING:
+    from security.sasl_client import SaslCredentials
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,4 +46,4 @@ class ConnectionSettings:
     rebootstrap_after: float = 300.0
     close_timeout: float = 5.0
     tls: ssl.SSLContext | None = None
-    sasl: SaslCredentials | None = None
+    sasl: "SaslCredentials | None" = None
