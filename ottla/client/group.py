@@ -10,7 +10,7 @@ import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 from ottla.client import runtime
 from ottla.client.codecs import Topic
@@ -33,6 +33,9 @@ from ottla.client.stalls import Asking
 from wire.types import TopicPartition
 
 _log = logging.getLogger(__name__)
+
+_COMMIT_PART: Final = 0.8
+"""The part of ``close_timeout`` that the last commit may take."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -130,11 +133,16 @@ class Group(Generic[K, V]):
         try:
             with runtime.cancel_scope(deadline=deadline, shield=True):
                 try:
-                    if self._failure is None and self._member.state is MemberState.STABLE:
-                        await self._commits.commit(self._owned.values())
+                    if self._failure is None:
+                        # Also while members join. What it leaves of the time is for leaving.
+                        with runtime.move_on_after(_COMMIT_PART * self._context.settings.close_timeout):
+                            await self._commits.commit(self._owned.values())
                     # The member is no longer kept in the group while it leaves.
                     self._scope.cancel()
                     if self._leaves:
+                        if self._member.state is not MemberState.STABLE:
+                            # On a new connection: on this one it would stand behind our join.
+                            self._coordinator.close()
                         await self._task.leave()
                 except ClientError as failure:
                     _log.warning("group %r: leaving: %s", self._member.group_id, failure)
@@ -142,6 +150,7 @@ class Group(Generic[K, V]):
             self._scope.cancel()
             self._fetcher.unassign_all()
             self._coordinator.close()
+            self._commits.close()
             for name in self._topics:
                 self._context.refresh.unpin(name)
             if self._pattern is not None:
@@ -349,7 +358,7 @@ class Group(Generic[K, V]):
             again = self._asking.next_time()
             await self._task.step_out(f"no batch was asked for within {timeout_s:g} s", leaves=self._leaves)
             await again.wait()
-            self._task.rejoin("batches are asked for again")
+            self._task.come_back("batches are asked for again")
 
     @property
     def _leaves(self) -> bool:

@@ -1,15 +1,20 @@
-"""Committing what is done of a member's partitions: one commit at a time, repeated until it counts or they are lost."""
+"""Committing what is done of a member's partitions: one commit at a time, repeated until it counts or they are lost.
+
+Commits have a connection of their own: while members join, they are legal under the old generation, and would stand
+behind our own JoinGroup on that of the membership.
+"""
 
 import logging
 from collections.abc import Collection, Iterable
 
 from ottla.client import runtime
 from ottla.client.context import ClientContext
+from ottla.client.coordinator_link import GROUP, CoordinatorLink
 from ottla.client.errors import BrokerUnreachable, CommitFailed
 from ottla.client.group_partitions import OwnedPartition
 from ottla.client.group_settings import GroupSettings
 from ottla.client.interceptors import notify
-from ottla.client.membership import Membership, Reaction
+from ottla.client.membership import Membership, MemberState, Reaction
 from ottla.client.membership_task import MembershipTask
 from ottla.client.offset_commits import CommittedOffset, commit_once
 
@@ -33,6 +38,7 @@ class GroupCommits:
         self._member = membership
         self._task = task
         self._settings = settings
+        self._coordinator = CoordinatorLink(context, GROUP, membership.group_id)
         self._committing = runtime.new_lock()
 
     async def commit(self, partitions: Iterable[OwnedPartition]) -> None:
@@ -58,7 +64,7 @@ class GroupCommits:
                 await self._task.stable.wait()
                 generation = self._member.generation
                 try:
-                    reaction = await commit_once(self._task.coordinator, self._member, offsets)
+                    reaction = await commit_once(self._coordinator, self._member, offsets)
                 except BrokerUnreachable:
                     reaction = Reaction.RETRY
                 if reaction is Reaction.GO_ON:
@@ -67,16 +73,22 @@ class GroupCommits:
                     self._context.metrics.add("commit-total")
                     notify(self._settings.on_commit, offsets)
                     break
-                if reaction is Reaction.LOST and generation == self._member.generation:
+                # While we join, the answer may be about a generation that the join has ended: it says nothing new then.
+                is_news = generation == self._member.generation and self._member.state is MemberState.STABLE
+                if reaction is Reaction.LOST and is_news:
                     self._task.lost("a commit was refused: the group goes on without this member")
                     continue
-                if reaction is Reaction.REJOIN:
+                if reaction is Reaction.REJOIN and is_news:
                     self._task.rejoin("a commit said that the group rebalances")
                 await runtime.sleep(self._context.retry_backoff.delay_s(failures))
                 failures += 1
             if lost:
                 names = ", ".join(map(str, lost))
                 raise CommitFailed(f"group {self._member.group_id!r}: lost before the commit: {names}", lost)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._coordinator.close()
 
     async def run(self, partitions: Collection[OwnedPartition]) -> None:
         """Commit at the interval, until cancelled.

@@ -99,6 +99,8 @@ class MembershipTask:
         self._heartbeat_interval = heartbeat_interval
         self._rebalance_timeout = rebalance_timeout
         self._rejoin = runtime.new_event()
+        self._may_join = runtime.new_event()
+        self._may_join.set()
         self._answered_at = runtime.current_time()
         self._reason = "first join"
         self._pinned: set[str] = set()
@@ -118,7 +120,7 @@ class MembershipTask:
         self.rejoin(reason)
 
     async def step_out(self, reason: str, *, leaves: bool) -> None:
-        """Give everything up and stay outside of the group until `rejoin`.
+        """Give everything up and stay outside of the group until `come_back`, whatever happens meanwhile.
 
         Args:
             reason: Why, for the log.
@@ -127,6 +129,7 @@ class MembershipTask:
         member = self._member
         _log.warning("group %r: stepping out of the group: %s", member.group_id, reason)
         self._unstable()
+        self._may_join = runtime.new_event()
         leaving = self._leave_request() if leaves else None
         member.move(MemberEvent.LOST)
         self._owner.lose()
@@ -135,6 +138,11 @@ class MembershipTask:
                 await self.coordinator.ask(leaving)
             except BrokerUnreachable as error:
                 _log.info("group %r: leaving: %s", member.group_id, error)
+
+    def come_back(self, reason: str) -> None:
+        """Undo `step_out`: join again."""
+        self._may_join.set()
+        self.rejoin(reason)
 
     def _unstable(self) -> None:
         if self.stable.is_set():
@@ -157,6 +165,7 @@ class MembershipTask:
                     # Metadata that came meanwhile, such as those of a topic that was just created.
                     self._owner.look_for_changes()
                     await self._rejoin.wait()
+                    await self._may_join.wait()
                     if self._member.state is MemberState.STABLE:
                         self._member.move(MemberEvent.REBALANCE)
         finally:

@@ -11,6 +11,7 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from ottla.client import EARLIEST, EXPLICIT, LATEST, FencedInstance, GroupMismatch, connect
+from ottla.client.membership import MemberState
 from tests.compat.client.eventually import eventually
 from tests.patience import until
 
@@ -174,6 +175,42 @@ def test_members_come_and_go_and_every_record_is_read_once(brokers, run, name: s
     run(body)
     assert found == sent
     assert sum(committed(brokers, name, topic, 6)) == len(sent)
+
+
+def test_who_leaves_while_the_others_join_commits_what_is_done(brokers, run, name: str) -> None:
+    topic = brokers.topic(2)
+    fill(brokers, topic, 2, 10)
+
+    async def body() -> None:
+        async with connect(brokers.bootstrap_servers) as kafka, anyio.create_task_group() as nursery:
+            stop = anyio.Event()
+
+            async def stay(**settings: object) -> None:
+                async with kafka.group(name, topic, **{**QUICK, **settings}) as group:
+                    await group.wait_assigned()
+                    joined.set()
+                    await stop.wait()
+
+            async with kafka.group(name, topic, **{**QUICK, "commit_interval": None}) as leaving:
+                await leaving.wait_assigned()
+                joined = anyio.Event()
+                # It hears of the next join only after seconds: until then that is not complete.
+                nursery.start_soon(lambda: stay(heartbeat_interval=9.0))
+                await joined.wait()
+                await eventually(
+                    lambda: leaving.membership.state is MemberState.STABLE and len(leaving.assignment) == 1
+                )
+                (await anext(leaving)).done()
+                joined = anyio.Event()
+                nursery.start_soon(stay)
+                await eventually(lambda: leaving.membership.state is MemberState.OUTSIDE)
+                left = anyio.current_time()
+            assert anyio.current_time() - left < 4, "neither the commit nor the leave stands behind the join"
+            stop.set()
+            nursery.cancel_scope.cancel()
+
+    run(body)
+    assert sum(offset for offset in committed(brokers, name, topic, 2) if offset > 0) == 10
 
 
 def test_a_task_per_partition_ends_before_the_partition_goes(brokers, run, name: str) -> None:
