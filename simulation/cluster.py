@@ -197,6 +197,24 @@ class SimulatedCluster:
         await self._end(machine)
         machine.disk.crash(self._choose)
 
+    def reconnect(self, broker_id: int) -> None:
+        """Let a broker reach ZooKeeper again; no change where it does, or does not run."""
+        machine = self.machines[BrokerId(broker_id)]
+        session = machine.session
+        if machine.broker is not None and session is not None and session.session_id and not session.is_dead:
+            session.reconnect()
+
+    def heal(self) -> None:
+        """Take back what is left of any fault of disks, clocks and the network; dead brokers stay dead."""
+        self.network.heal_all()
+        self.network.faults.stall_chance = self.network.faults.reset_chance = 0.0
+        for number, machine in self.machines.items():
+            machine.work_delay_s = 0.0
+            machine.clock.jump_ms = 0
+            machine.disk.fail_at(None)
+            self.restore(number)
+            self.reconnect(number)
+
     def restore(self, broker_id: int) -> None:
         """Bring a lost machine back; its broker is started by `start`."""
         self.network.restore(self.machines[BrokerId(broker_id)].name)

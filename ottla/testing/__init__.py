@@ -6,16 +6,21 @@ Example:
         running.kill(0)
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.testing.history import Anomalies, History, HistoryViolationError, Mark
 from ottla.testing.killable import KillableCluster
 from ottla.testing.process_cluster import Cluster
 from ottla.testing.view import ClusterError, ClusterView
 
+if TYPE_CHECKING:
+    from ottla.testing.virtual import VirtualCluster
+
 __all__ = [
     "cluster",
+    "simulated",
     "KillableCluster",
     "Cluster",
     "ClusterError",
@@ -25,6 +30,8 @@ __all__ = [
     "HistoryViolationError",
     "Mark",
 ]
+
+_T = TypeVar("_T")
 
 
 @contextmanager
@@ -53,3 +60,37 @@ def cluster(
         yield running
     finally:
         running.down()
+
+
+def simulated(
+    program: "Callable[[VirtualCluster], Awaitable[_T]]",
+    *,
+    brokers: int = 3,
+    seed: int = 0,
+    settings: Mapping[str, str] | None = None,
+    timeout: float = 3600.0,
+) -> _T:
+    """Run a trio program with a cluster of its own, in simulated time.
+
+    The brokers are Ottla's own, from the frame that comes in to the file that is written; clock, network, disks and
+    ZooKeeper are simulated. Time passes only while everything waits, so that a session timeout or an hour of retention
+    takes no longer than the work that is done in it. The program must not wait for anything outside: no sockets, no
+    threads.
+
+    Args:
+        program: What to run; it is given the cluster, which is whole by then. Cancelled when its time is over.
+        brokers: How many.
+        seed: Of all chance: delays, the order of tasks, what a loss of power leaves. One seed means one run where
+            ``PYTHONHASHSEED`` is the same, too.
+        settings: Of every broker, over the defaults, by Kafka's names.
+        timeout: How long the program may take, in simulated seconds.
+
+    Returns:
+        What the program returns. What it raises is raised as it is.
+
+    Raises:
+        ClusterError: the program does not end in its time, or an argument makes no sense.
+    """
+    from ottla.testing.virtual import run_simulated  # the simulation is a large import
+
+    return run_simulated(program, brokers=brokers, seed=seed, settings=settings, timeout=timeout)

@@ -27,8 +27,9 @@ class ClusterView:
     @property
     def controller_id(self) -> int:
         """The controller that all running brokers agree on, -1 while they do not."""
-        known = {description.get("controller_id", -1) for description in self.descriptions.values()}
-        return int(known.pop()) if len(known) == 1 else -1
+        known = {description.get("controller_id") for description in self.descriptions.values()}
+        agreed = known.pop() if len(known) == 1 else None
+        return -1 if agreed is None else int(agreed)
 
     def partition(self, topic: str, number: int) -> Mapping[str, Any] | None:
         """Return a partition as the broker that leads it describes it; None while nobody leads it."""

@@ -103,7 +103,7 @@ async def pause(world: World, happening: Happening) -> None:
         await trio.sleep(happening.lasts)
     finally:
         world.cluster.network.rejoin(machine.name)
-        _reconnect(machine)
+        world.cluster.reconnect(world.number_of(machine))
 
 
 async def cut(world: World, happening: Happening) -> None:
@@ -181,7 +181,7 @@ async def cut_zookeeper(world: World, happening: Happening) -> None:
         return
     world.note(f"{machine.name} is cut off from ZooKeeper")
     machine.session.disconnect(silently=True)
-    await _last(happening, partial(_reconnect, machine))
+    await _last(happening, partial(world.cluster.reconnect, world.number_of(machine)))
 
 
 async def lose_zookeeper(world: World, happening: Happening) -> None:
@@ -196,7 +196,7 @@ async def lose_zookeeper(world: World, happening: Happening) -> None:
         await trio.sleep(happening.lasts)
     finally:
         for machine in world.cluster.machines.values():
-            _reconnect(machine)
+            world.cluster.reconnect(world.number_of(machine))
 
 
 async def expire(world: World, happening: Happening) -> None:
@@ -255,19 +255,6 @@ async def jump_clock(world: World, happening: Happening) -> None:
     await trio.lowlevel.checkpoint()
 
 
-def heal(world: World) -> None:
-    """Take back whatever is left of any fault; dead brokers stay dead."""
-    cluster = world.cluster
-    cluster.network.heal_all()
-    cluster.network.faults.stall_chance = cluster.network.faults.reset_chance = 0.0
-    for number, machine in cluster.machines.items():
-        machine.work_delay_s = 0.0
-        machine.clock.jump_ms = 0
-        machine.disk.fail_at(None)
-        cluster.restore(number)
-        _reconnect(machine)
-
-
 async def _last(happening: Happening, take_back: Callable[[], object]) -> None:
     """Let a fault last for its time, and take it back, in any case."""
     try:
@@ -284,12 +271,6 @@ async def _bring_back(world: World, machine: Machine) -> None:
         await world.cluster.start(number)
         if machine.broker is None:
             await trio.sleep(1.0)
-
-
-def _reconnect(machine: Machine) -> None:
-    session = machine.session
-    if machine.broker is not None and session is not None and session.session_id and not session.is_dead:
-        session.reconnect()
 
 
 # What draws them

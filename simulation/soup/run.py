@@ -14,7 +14,7 @@ import trio.testing
 from simulation.deterministic import run_deterministically
 from simulation.soup.checks import Watcher, check_end, is_billed
 from simulation.soup.clients import MEMBER_NAMES, PRODUCER_NAMES, Ledger, Sending, audit, copy, read
-from simulation.soup.faults import FAULTS, heal
+from simulation.soup.faults import FAULTS
 from simulation.soup.operations import OPERATIONS
 from simulation.soup.plan import ORDERS_PARTITIONS, Happening, Plan
 from simulation.soup.violation import Violation
@@ -173,7 +173,7 @@ class Run:
     async def _heal(self, clients: trio.Nursery) -> None:
         world = self._world
         world.note("everything is healed")
-        heal(world)
+        world.cluster.heal()
         clients.start_soon(self._keep_up)
         await self._wait(
             "every partition led, with all its replicas in sync", world.is_whole, HEALED_WITHIN_S

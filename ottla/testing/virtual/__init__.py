@@ -1,0 +1,6 @@
+"""A user's own program with a whole cluster on one virtual clock: `world` runs it, `cluster` is what it is given."""
+
+from ottla.testing.virtual.cluster import VirtualCluster
+from ottla.testing.virtual.world import run_simulated
+
+__all__ = ["VirtualCluster", "run_simulated"]
