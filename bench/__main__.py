@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import cleaning_load, group_loads, loads, tls_load, transaction_loads
+from bench import cleaning_load, group_loads, loads, tls_load, transaction_loads, transactional_ids
 from bench.systems import ApacheKafka, Ottla, SecuredKafka, SecuredOttla, System, kafka_libs
 
 Measured = Iterator[tuple[str, loads.Figures]]
@@ -99,10 +99,15 @@ def _transactions(system: System, scale: float) -> Measured:
         for partitions in (1, 50):
             what = f"transactions, a commit every {interval_ms} ms, {partitions} partition{'s'[: partitions - 1]}"
             yield what, transaction_loads.transact(system, partitions, interval_ms / 1000, seconds)
-    yield "idempotent produce, RF 3", transaction_loads.idempotence(system, int(500_000 * scale))
+    yield "idempotent produce, RF 3", transaction_loads.idempotence(system, int(200_000 * scale))
     yield (
         "readers, a commit every 100 ms",
         transaction_loads.committed_latency(system, 0.1, seconds),
+    )
+    many = int(2_000 * scale)
+    yield (
+        f"{many:,} transactional ids, a transaction a second",
+        transactional_ids.run_ids(system, many, 2 * seconds),
     )
     ids = int(200_000 * scale)
     yield f"coordinator with {ids:,} transactional ids", transaction_loads.takeover(system, ids)

@@ -59,14 +59,14 @@ class GroupClient:
     ) -> bool:
         return await self._block.__aexit__(kind, error, trace)
 
-    async def ask(self, request: Request) -> Any:
-        """Send a request, and give its answer.
+    async def ask(self, request: Request, at_most: int | None = None) -> Any:
+        """Send a request, in a version of at most so much, and give its answer.
 
         Raises:
             BrokerUnreachable: the broker went away.
         """
         assert self._link is not None
-        return await self._link.request(request, timeout_s=ANSWER_S)
+        return await self._link.request(request, timeout_s=ANSWER_S, at_most=at_most)
 
     async def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Commit as a client that assigns partitions itself.

@@ -12,6 +12,7 @@ import argparse
 import os
 import resource
 import shutil
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -29,13 +30,15 @@ from timing.clock import SystemClock
 from wire.records.batch import HEADER, read_header
 from wire.records.builder import build_batch
 from wire.records.record import Record
-from wire.types import LeaderEpoch, Offset, TopicPartition
+from wire.types import LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicPartition
 
 RECORDS = 100
 SIZES = (100, 1024)
 SEGMENT_BYTES = 64 * 1024 * 1024
 FETCH = 1024 * 1024
 KEPT = 10
+_ROUND, _ROUNDS = 500, 60
+"""Batches of a round, and rounds, where plain and idempotent appends are compared."""
 EPOCH = LeaderEpoch(0)
 CLOCK = SystemClock()
 CONFIG = LogConfig(segment_bytes=SEGMENT_BYTES)
@@ -94,6 +97,54 @@ def fill(log: Log, data: bytearray, total: int) -> int:
         appended += RECORDS
     log.advance_high_watermark(log.log_end_offset)
     return appended
+
+
+def idempotent(directory: Path, _total: int) -> None:
+    """Append the same records plain and with a producer's sequence, in turn, and compare the processor's time.
+
+    As a follower, too: every replica keeps the producer's state. Rounds are short and many, so that a machine with
+    other things to do does not decide.
+    """
+    now = CLOCK.wall_ms()
+    records = [Record(0, now, None, os.urandom(100)) for _ in range(RECORDS)]
+    sequences = range(0, _ROUND * RECORDS, RECORDS)
+    plain = [bytes(build_batch(records)) for _ in sequences]
+    numbered = [
+        bytes(
+            build_batch(
+                records, producer_id=ProducerId(7), producer_epoch=ProducerEpoch(0), base_sequence=sequence
+            )
+        )
+        for sequence in sequences
+    ]
+    for role in ("leader", "follower"):
+        ratios = []
+        with store_in(directory / f"idempotent-{role}") as store:
+            for turn in range(_ROUNDS):
+                cost = {}
+                for kind, batches in ((0, plain), (1, numbered)) if turn % 2 else ((1, numbered), (0, plain)):
+                    log = store.create(TopicPartition(f"{role}-{kind}", turn))
+                    cost[kind] = _append_all(log, batches, leads=role == "leader")
+                ratios.append(cost[1] / cost[0] - 1)
+        mean, spread = statistics.fmean(ratios), 2 * statistics.stdev(ratios) / len(ratios) ** 0.5
+        print(f"idempotent, as {role:<8} {mean:27.1%} more CPU than plain, +- {spread:.1%}")
+
+
+def _append_all(log: Log, batches: list[bytes], *, leads: bool) -> float:
+    """Append batches of 100 records; gives the seconds of CPU that it took."""
+    copies = [bytearray(each) for each in batches]
+    if not leads:
+        for number, copy in enumerate(copies):
+            copy[:8] = (number * RECORDS).to_bytes(8, "big")
+    started = time.thread_time()
+    if leads:
+        now = CLOCK.wall_ms()
+        for copy in copies:
+            log.append_as_leader(copy, EPOCH, now)
+    else:
+        for copy in copies:
+            log.append_as_follower(copy)
+    return time.thread_time() - started
 
 
 def append(directory: Path, total: int) -> None:
@@ -209,6 +260,7 @@ def main() -> None:
     )
     loads: dict[str, Callable[[Path, int], None]] = {
         "append": append,
+        "idempotent": idempotent,
         "read": read,
         "recover": recover,
         "compact": compact,
