@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -55,8 +56,11 @@ ADMIN_PASSWORD = "admin secret"
 ENCODER_SECRET = "encoder secret"
 OTTLA, KAFKA = 0, 1
 CHANGES = 150
-RATE = 1_000_000
-RECORD = bytes(10_000)
+RATE = 200_000
+RECORD = bytes(5_000)
+BURST_BYTES = 11 * RATE
+"""What the windows bear at once after silence, and a little more."""
+MEASURED_BYTES = 8 * RATE
 OTTLA_COMMAND = str(Path(sys.executable).parent / "ottla")
 
 
@@ -89,8 +93,6 @@ def settings(ports: range, authority: Authority, number: int) -> Mapping[str, st
         "super.users": "User:admin;User:alice",
         "password.encoder.secret": ENCODER_SECRET,
         "delegation.token.secret.key": "token secret",
-        # A burst is forgotten soon, so that a quota shows within seconds.
-        "quota.window.num": "2",
         "default.replication.factor": "2",
         "min.insync.replicas": "2",
     }
@@ -497,8 +499,19 @@ NOT_ASKED = {
     ApiKey.API_VERSIONS,
     ApiKey.SASL_HANDSHAKE,
     ApiKey.SASL_AUTHENTICATE,
+    ApiKey.FETCH,  # where a topic's id is none, Kafka makes another error of it
     # Kafka fails in its handler where one who may not asks for all users, and never answers.
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+    # Kafka closes the connection where a type is 0, before it asks who is there; we ask first.
+    ApiKey.DESCRIBE_ACLS,
+    ApiKey.CREATE_ACLS,
+    ApiKey.DELETE_ACLS,
+}
+REFUSED = {
+    Error.TOPIC_AUTHORIZATION_FAILED,
+    Error.GROUP_AUTHORIZATION_FAILED,
+    Error.CLUSTER_AUTHORIZATION_FAILED,
+    Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
 
 
@@ -534,14 +547,21 @@ def test_who_has_no_rule_is_refused_alike(mixed: Mixed) -> None:
                 return "closed"
             return error_codes(decode_response(api.response, version, frame)[1])
 
-    different = {}
+    different, refusals = {}, 0
     for key in sorted(served[OTTLA].keys() & served[KAFKA].keys() - NOT_ASKED):
         api = API_TABLE[key]
         version = min(served[OTTLA][key], served[KAFKA][key], api.max_version)
         answers = [codes(kind, api, version) for kind in (OTTLA, KAFKA)]
-        if answers[OTTLA] != answers[KAFKA]:
+        by_controller = [each for each in answers if Error.NOT_CONTROLLER not in set(each)]
+        if len(by_controller) == 1:  # the other one is not the controller, and looks at that first
+            is_alike = bool(REFUSED & set(by_controller[0]))
+        else:
+            is_alike = answers[OTTLA] == answers[KAFKA]
+        refusals += is_alike and any(REFUSED & set(each) for each in answers)
+        if not is_alike:
             different[f"{api.name} v{version}"] = answers
-    assert not different
+    assert refusals > 30
+    assert not different, "\n".join(f"{name}: {answers}" for name, answers in different.items())
 
 
 def test_filters_of_quotas(mixed: Mixed) -> None:
@@ -598,7 +618,7 @@ def test_filters_of_quotas(mixed: Mixed) -> None:
 
 
 def test_a_quota_holds_at_both(mixed: Mixed) -> None:
-    """Within a fifth at each broker, both at once; the first seconds, in which the burst counts, are left out."""
+    """At most a fifth more at each broker, both at once; the burst that the windows bear first is left out."""
     mixed.make_user("slow")
     mixed.create("slow", 2)
     admin = AdminClient(mixed.librdkafka(OTTLA))
@@ -616,30 +636,33 @@ def test_a_quota_holds_at_both(mixed: Mixed) -> None:
             == 0
         )
     partitions = admin.list_topics("slow", timeout=20).topics["slow"].partitions
-    sent = dict.fromkeys(partitions, 0)
     assert {each.leader for each in partitions.values()} == {OTTLA, KAFKA}
+    clock, sent = SystemClock(), dict.fromkeys(partitions, 0)
+    began: dict[int, float] = {}
+    ended: dict[int, float] = {}
 
     def delivered(error: KafkaError | None, message: Message) -> None:
-        sent[message.partition()] += len(RECORD) if error is None else 0
+        number = message.partition()
+        sent[number] += len(RECORD) if error is None else 0
+        for limit, passed in ((BURST_BYTES, began), (BURST_BYTES + MEASURED_BYTES, ended)):
+            if sent[number] >= limit:
+                passed.setdefault(number, clock.monotonic())
 
-    clock, small = SystemClock(), {"queue.buffering.max.messages": 20, "batch.size": 50_000}
+    small = {"queue.buffering.max.messages": 60, "batch.size": 100_000, "linger.ms": 200, "max.in.flight": 1}
     producers = [Producer(mixed.librdkafka(OTTLA, "slow", "slow") | small) for _ in partitions]
 
-    def produce_for(seconds: float) -> None:
-        end = clock.monotonic() + seconds
-        while clock.monotonic() < end:
-            for number, producer in enumerate(producers):
-                try:
+    def both_have_ended() -> bool:
+        for number, producer in enumerate(producers):
+            with suppress(BufferError):
+                while True:
                     producer.produce("slow", RECORD, partition=number, on_delivery=delivered)
-                except BufferError:
-                    producer.poll(0.01)
+            producer.poll(0)
+        return len(ended) == len(producers)
 
-    produce_for(4)
-    before, began = dict(sent), clock.monotonic()
-    produce_for(8)
-    took = clock.monotonic() - began
+    until(both_have_ended, 180)
     for number in partitions:
-        assert 0.8 * RATE < (sent[number] - before[number]) / took < 1.2 * RATE
+        # How much less it is says how busy the machine is, too.
+        assert 0.5 * RATE < MEASURED_BYTES / (ended[number] - began[number]) < 1.2 * RATE
     for producer in producers:
         producer.purge()
 
