@@ -94,6 +94,10 @@ _COMMANDS: Final = {
         "ottla.commands.inspection.state_changes",
         "Show the brokers' state-change journals, merged.",
     ),
+    "explain": (
+        "ottla.commands.inspection.explain",
+        "Say who took a record, which ISR it was acknowledged by, where it is synced.",
+    ),
     "simulate": (
         "ottla.commands.simulation.simulate",
         "Run simulated clusters under random faults, by the thousand.",
