@@ -73,6 +73,8 @@ class Consumption:
         with self._scope:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._fetcher.run)
+                if self._is_stopped:
+                    return
                 for place, offset in self.positions.items():
                     self._fetcher.assign(place)
                     self._fetcher.seek(place, offset)
@@ -91,6 +93,8 @@ class Consumption:
                 places = ", ".join(map(str, sorted(starts)))
                 _log.warning("where to begin in %s: %s", places, group.exceptions[0])
                 await trio.sleep(self._settings.refresh_leader_backoff)
+            if self._is_stopped:  # while the answer was on its way: there is nobody to fetch any more
+                return
             for place, (offset, _) in found.items():
                 del starts[place]
                 self.positions[place] = offset
