@@ -9,6 +9,7 @@ import trio
 
 from ottla.client import ClientError, DeliveryErrors, Kafka
 from ottla.client.admin import NewTopic
+from ottla.mirror.access import AccessKeeper
 from ottla.mirror.copying import Copying, CopySettings
 from ottla.mirror.counters import MirrorCounters
 from ottla.mirror.formats import HEARTBEATS, Heartbeat, checkpoints_topic, offset_syncs_topic
@@ -41,6 +42,8 @@ class FlowSettings:
         checkpoints: Whether syncs, checkpoints and heartbeats are written.
         offset_lag_max: How far a sync may be behind, in records.
         replication_factor: Of the target's copies of topics; -1 for the target's default.
+        keeps_acls: Whether access rules of topics are added at the target.
+        keeps_quotas: Whether quotas are set at the target.
         internal_replication_factor: Of syncs, checkpoints and heartbeats; None for what each cluster has room for.
     """
 
@@ -55,6 +58,8 @@ class FlowSettings:
     offset_lag_max: int
     replication_factor: int
     internal_replication_factor: int | None = None
+    keeps_acls: bool = False
+    keeps_quotas: bool = False
 
 
 class MirrorFlow:
@@ -92,6 +97,9 @@ class MirrorFlow:
         self._offsets = OffsetMap()
         self._topics = TopicKeeper(
             source_admin, target_admin, selection, replication_factor=settings.replication_factor
+        )
+        self._access = AccessKeeper(
+            source_admin, target_admin, selection, acls=settings.keeps_acls, quotas=settings.keeps_quotas
         )
         self._groups = GroupKeeper(
             source_admin,
@@ -154,7 +162,7 @@ class MirrorFlow:
             await admin.create_topics([NewTopic(name, 1, factor, configs=_COMPACTED) for name in names])
 
     async def _keep_topics(self) -> dict[str, int]:
-        """Bring the target's topics in step; return the source's."""
+        """Bring the target's topics, rules and quotas in step; return the source's topics."""
         topics, changes = await self._topics.look()
         if self._settings.keeps_topics:
             for change in await self._topics.apply(changes):
@@ -163,6 +171,7 @@ class MirrorFlow:
             missing = [each.topic for each in changes if each.create or each.grow]
             if missing:
                 raise ClientError(f"the target lacks topics or partitions: {', '.join(missing)}")
+        await self._access.keep()
         return topics
 
     async def _copy_until_changed(self, topics: dict[str, int]) -> dict[str, int]:

@@ -101,6 +101,12 @@ _INTERRUPTED = 130
     "--sync-topics/--no-sync-topics", default=True, help="Create topics and keep their settings in step."
 )
 @click.option(
+    "--sync-acls", is_flag=True, help="Add the access rules of topics at the target, but for writing."
+)
+@click.option(
+    "--sync-quotas", is_flag=True, help="Set the quotas of users, clients and addresses at the target."
+)
+@click.option(
     "--replication-factor",
     type=click.IntRange(1, 32767),
     help="Of the copies of topics; the target's default where it is not given.",
@@ -231,6 +237,8 @@ def _settings(
         offset_lag_max=options["offset_lag_max"],
         replication_factor=options["replication_factor"] or -1,
         internal_replication_factor=options["internal_replication_factor"],
+        keeps_acls=options["sync_acls"],
+        keeps_quotas=options["sync_quotas"],
     )
 
 

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.client.admin.acls import Acl
+from ottla.mirror.access import mirrored_acls, missing_quotas
 from ottla.mirror.formats import (
     Checkpoint,
     FormatError,
@@ -25,6 +27,8 @@ from ottla.mirror.selection import (
     internal_factor,
     plan_topics,
 )
+from ottla.mirror.throttle import Throttle
+from wire.acl_codes import Operation, PatternType, Permission, ResourceType
 from wire.types import TopicPartition
 
 T0 = TopicPartition("t", 0)
@@ -191,3 +195,50 @@ def test_checkpoints_are_due(before, upstream, downstream, due) -> None:
 )
 def test_internal_topics_have_the_replicas_that_their_cluster_has_room_for(asked, live, factor) -> None:
     assert internal_factor(asked, live) == factor
+
+
+def rule(name, operation=Operation.READ, permission=Permission.ALLOW, **others) -> Acl:
+    kind = others.get("kind", ResourceType.TOPIC)
+    pattern = others.get("pattern", PatternType.LITERAL)
+    return Acl(kind, name, pattern, "User:a", "*", operation, permission)
+
+
+def test_rules_of_copies() -> None:
+    selection = Selection(re.compile("t.*"), naming=PREFIX, source="a", target="b")
+    found = [
+        rule("t1"),
+        rule("t1", Operation.WRITE),
+        rule("t1", Operation.WRITE, Permission.DENY),
+        rule("t2", Operation.ALL),
+        rule("t2"),  # the same at the target
+        rule("t", pattern=PatternType.PREFIXED),
+        rule("other"),
+        rule("t1", kind=ResourceType.GROUP),
+    ]
+    assert mirrored_acls(selection, found) == [
+        rule("a.t1"),
+        rule("a.t1", Operation.WRITE, Permission.DENY),
+        rule("a.t2"),
+        rule("a.t", pattern=PatternType.PREFIXED),
+    ]
+
+
+def test_quotas_that_differ() -> None:
+    source = [
+        ({"user": "a", "client-id": None}, {"producer_byte_rate": 1.0, "request_percentage": 5.0}),
+        ({"user": "b"}, {"consumer_byte_rate": 2.0}),
+    ]
+    target = [
+        ({"client-id": None, "user": "a"}, {"producer_byte_rate": 1.0, "consumer_byte_rate": 9.0}),
+        ({"user": "b"}, {"consumer_byte_rate": 2.0}),
+        ({"ip": "::1"}, {"connection_creation_rate": 3.0}),
+    ]
+    assert missing_quotas(source, target) == [({"user": "a", "client-id": None}, {"request_percentage": 5.0})]
+
+
+def test_a_throttle_spreads_bytes() -> None:
+    throttle = Throttle(100.0, 5.0)
+    assert [throttle.delay_s(50, now) for now in (5.0, 5.0, 5.25)] == [0.0, 0.5, 0.75]
+    assert throttle.delay_s(1, 60.0) == 0.0  # what was not used is not saved up
+    assert throttle.delay_s(1, 60.0) == pytest.approx(0.01)
+    assert Throttle(None, 0.0).delay_s(1 << 40, 0.0) == 0.0
