@@ -11,7 +11,8 @@ controller.
     leader-cut, controller-cut     are cut off from the network first, so that nothing tells of it
     process                        the leader dies, and its guardian lives: what there is to come close to
     hung, blocked, frozen          the leader's process is stopped; its loop stands still; its disk answers nothing
-    paused, slow, one-way, loss    the leader lives, and keeps its session
+    paused, slow, one-way, loss    a broker lives, and keeps its session
+    busy, loading                  all live, with all the load they take, or a thousand partitions that come and go
 
 Places: processes of this machine; the same with TLS and passwords; hosts in network namespaces (root); the containers
 of deploy/docker-compose.yml (a Docker engine). What a place cannot do is left out there.
@@ -36,16 +37,17 @@ from bench.dead_hosts.producers import TOPIC, LibrdkafkaProducer, OttlaProducer,
 
 HARMED_S: Final = 2.0
 """How long a broker is paused, slow, or on a bad network."""
+BUSY_S: Final = 10.0
 REQUEST_TIMEOUT_S: Final = 0.5
 """How long clients let a request hang: where nothing tells of a cut, they notice by this alone."""
 
 _DEATHS: Final = ("process", "leader", "controller", "both", "leader-cut", "controller-cut")
 _HANGS: Final = ("hung", "blocked", "frozen")
-_LIVING: Final = ("paused", "slow", "one-way", "loss")
+_LIVING: Final = ("paused", "slow", "one-way", "loss", "busy", "loading")
 _CAN: Final = {
-    "processes": ("process", "leader", "controller", "both", *_HANGS, "paused", "slow"),
+    "processes": ("process", "leader", "controller", "both", *_HANGS, "paused", "slow", "busy", "loading"),
     "secured": ("leader", "controller", "both", "paused", "slow"),
-    "hosts": ("leader", "controller", "both", "leader-cut", "controller-cut", *_LIVING),
+    "hosts": ("leader", "controller", "both", "leader-cut", "controller-cut", *_LIVING[:4]),
     "containers": ("leader", "controller", "both"),
 }
 
@@ -77,18 +79,24 @@ def death(place: Any, harm: str, producers: Sequence[SteadyProducer]) -> list[fl
 
 
 def survival(place: Any, harm: str, turn: int) -> int:
-    """Harm a broker that lives, each in its turn; return how many brokers lost their sessions."""
-    before = place.lives()
+    """Harm a broker that lives, each in its turn; return how many lost their sessions, or were found to hang."""
+    before, alarms = place.lives(), place.alarms()
     harms: dict[str, Callable[[int, float], None]] = {
         "paused": place.pause,
         "slow": place.slow,
         "one-way": getattr(place, "cut_one_way", place.pause),
         "loss": getattr(place, "lose_packets", place.pause),
+        "busy": getattr(place, "busy", place.pause),
+        "loading": getattr(place, "load", place.pause),
     }
-    harms[harm](place.brokers[turn % BROKERS], HARMED_S)
+    victim = place.brokers[turn % BROKERS]
+    harms[harm](victim, HARMED_S if harm != "busy" else BUSY_S)
     pass_time(1.0)
     after = place.lives()
-    return sum(before[broker] != after[broker] for broker in before)
+    if harm == "loading":
+        before[victim] = after[victim]  # it was restarted, in good order
+    lost = [broker for broker in before if before[broker] != after[broker]]
+    return len(lost) + int(place.alarms()) - int(alarms)
 
 
 def _dying(harm: str, roles: Roles, brokers: Sequence[int]) -> list[int]:
@@ -115,13 +123,15 @@ def _place(name: str, settings: dict[str, str]) -> Iterator[Place]:
             admin = AdminClient(
                 {"bootstrap.servers": place.bootstrap, "log_level": 0, **place.client_settings}, logger=None
             )
-            admin.create_topics([NewTopic(TOPIC, 1, BROKERS)])[TOPIC].result()
+            admin.create_topics([NewTopic(TOPIC, 1, BROKERS, config={"min.insync.replicas": "1"})])[
+                TOPIC
+            ].result()
             yield place
         finally:
             place.down()
 
 
-def measure(name: str, harms: Sequence[str], rounds: int, settings: dict[str, str], until: float) -> None:
+def measure(name: str, harms: Sequence[str], rounds: int, settings: dict[str, str], seconds: float) -> None:
     """Harm one place in every way it can, and print a line for each."""
     with _place(name, settings) as place, ExitStack() as stack:
         made: list[SteadyProducer] = [
@@ -132,6 +142,7 @@ def measure(name: str, harms: Sequence[str], rounds: int, settings: dict[str, st
         producers = [stack.enter_context(each) for each in made]
         for each in producers:
             each.acknowledged.wait_more(50)
+        until = time.monotonic() + seconds
         for harm in harms:
             if harm not in _CAN[name]:
                 continue
@@ -153,7 +164,7 @@ def _print(
 ) -> None:
     line = f"| {name} | {harm} | {count} | "
     if harm in _LIVING:
-        line += f"{lost} sessions lost |"
+        line += f"{lost} taken for dead |"
     else:
         texts = []
         for column, values in zip(columns, zip(*measured, strict=True), strict=True):
@@ -171,7 +182,9 @@ def main() -> None:
     parser.add_argument("--place", default="processes,secured,hosts,containers")
     parser.add_argument("--harm", default=",".join((*_DEATHS, *_HANGS, *_LIVING)))
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin no round after so many seconds")
+    parser.add_argument(
+        "--seconds", type=float, default=1e9, help="begin no round after so many seconds in a place"
+    )
     parser.add_argument("--peer-timeout-ms", type=int, default=1000)
     parser.add_argument("--hang-timeout-ms", type=int, default=5000)
     arguments = parser.parse_args()
@@ -182,9 +195,8 @@ def main() -> None:
         "auto.leader.rebalance.enable": "false",
     }
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what it started goes with it
-    until = time.monotonic() + arguments.seconds
     for name in arguments.place.split(","):
-        measure(name, arguments.harm.split(","), arguments.rounds, dict(settings), until)
+        measure(name, arguments.harm.split(","), arguments.rounds, dict(settings), arguments.seconds)
 
 
 if __name__ == "__main__":

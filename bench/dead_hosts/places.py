@@ -7,12 +7,16 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
+from uuid import uuid4
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from bench.dead_hosts.producers import TOPIC, pass_time
@@ -26,6 +30,14 @@ BROKERS: Final = 3
 WAIT_S: Final = 90.0
 SESSION_TIMEOUT_MS: Final = 18_000
 """Kafka's default: long enough that no measured pause is a session's timeout unnoticed."""
+PARTITIONS: Final = 1_000
+"""How many of three replicas each are loaded at once."""
+_COMPACTED: Final = {
+    "cleanup.policy": "compact",
+    "segment.bytes": "1048576",
+    "min.cleanable.dirty.ratio": "0.01",
+    "max.compaction.lag.ms": "100",
+}
 _LOOK_S: Final = 0.01
 _SLOW_TURN_S: Final = 0.02
 _SLOW_PAUSE_S: Final = 0.35
@@ -98,6 +110,11 @@ class _Described:
             for broker, each in seen.descriptions.items()
         }
 
+    def alarms(self) -> int:
+        """Return how often a guardian has found a loop that stands still, since the beginning."""
+        logs = (Path(self.cluster.broker(broker)["directory"]) / "broker.log" for broker in self.brokers)
+        return sum(log.read_text(errors="replace").count("has not turned") for log in logs)
+
     def pids(self, broker: int) -> tuple[int, int]:
         """Return the processes of a broker: its guardian's and its own."""
         own = int(self.cluster.view().descriptions[broker]["pid"])
@@ -151,6 +168,25 @@ class Processes(_Described):
         """Kill brokers with their guardians at one moment."""
         for pid in [pid for broker in brokers for pid in self.pids(broker)]:
             os.kill(pid, signal.SIGKILL)
+
+    def busy(self, _: int, seconds: float) -> None:
+        """Take as many records as two producers can send, into a topic that is compacted all the while."""
+        topic = f"busy-{uuid4().hex}"
+        self.cluster.create_topic(topic, partitions=12, configs=_COMPACTED)
+        floods = [threading.Thread(target=_flood, args=(self.bootstrap, topic, seconds)) for _ in range(2)]
+        for flood in floods:
+            flood.start()
+        for flood in floods:
+            flood.join()
+        self.cluster.delete_topics(topic)
+
+    def load(self, broker: int, _: float) -> None:
+        """Restart a broker that holds thousands of partitions, which all of them get and lose."""
+        self.cluster.create_topic("many", partitions=PARTITIONS)
+        self.cluster.stop(broker)
+        self.cluster.start(broker)
+        self.cluster.wait_in_sync("many", PARTITIONS)
+        self.cluster.delete_topics("many")
 
     def block(self, broker: int) -> None:
         """Have a broker's loop stand still, while its other threads go on."""
@@ -320,6 +356,20 @@ def _blockable(data: Path) -> Iterator[None]:
         del os.environ["PYTHONPATH"]
         if before is not None:
             os.environ["PYTHONPATH"] = before
+
+
+def _flood(bootstrap: str, topic: str, seconds: float) -> None:
+    """Send records with few keys for a while, as fast as they are taken."""
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0}, logger=None)
+    until = time.monotonic() + seconds
+    number = 0
+    while time.monotonic() < until:
+        number += 1
+        try:
+            producer.produce(topic, b"x" * 200, key=str(number % 1000).encode())
+        except BufferError:
+            producer.poll(0.05)
+    producer.flush(60)
 
 
 def _is_watched_over(seen: ClusterView) -> bool:

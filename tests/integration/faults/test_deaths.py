@@ -7,7 +7,7 @@ from tests.integration.faults.load import Load, report
 
 
 def test_hosts_of_leaders_die_in_turn(harmed: HarmedCluster, topic: str, record_property) -> None:
-    """F01: nobody closes their sessions, so they time out."""
+    """F01: their guardians die with them, and the brokers that are left close their sessions."""
     with Load(harmed.bootstrap_servers, topic, PARTITIONS) as load:
         for broker in BROKERS[:2]:
             load.wait_progress()
