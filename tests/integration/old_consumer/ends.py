@@ -10,7 +10,7 @@ from cluster.statemachines.leadership import PartitionAssignment
 from cluster.zookeeper.broker_znodes import BrokerIdZnode, BrokerRegistration, RegisteredEndpoint
 from cluster.zookeeper.client import Create, Delete, Operation
 from cluster.zookeeper.topic_znodes import TopicAssignment, TopicZnode
-from ottla.old_consumer import Connector, OldConsumerSettings, Reset, Stream
+from ottla.old_consumer import Connector, ConsumerTimeout, OldConsumerSettings, Reset, Stream
 from ottla.old_consumer.states import EndState
 from simulation.zookeeper import FakeEnsemble, FakeZooKeeper
 from timing.clock import SystemClock
@@ -104,10 +104,13 @@ async def world(servers: str, **topics: int):
 
 
 async def take(stream: Stream, count: int) -> list[tuple[TopicPartition, int, bytes]]:
-    """Return the next records of a stream."""
+    """Return the next records of a stream, however long they take; the world's end bounds it."""
     found = []
     while len(found) < count:
-        record = await anext(stream)
+        try:
+            record = await anext(stream)
+        except ConsumerTimeout:
+            continue
         found.append((TopicPartition(record.topic, record.partition), record.offset, record.value))
     return found
 
