@@ -49,6 +49,10 @@ class ClusterConnection:
         """The client's administration; raises as `kafka`."""
         return self.kafka.admin
 
+    def use(self, kafka: Kafka | None) -> None:
+        """Use a client that is connected already, or none: for what makes its own."""
+        self._kafka = kafka
+
     async def run(self) -> None:
         """Stay connected until cancelled; cancelled, the client is closed."""
         while True:

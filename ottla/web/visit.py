@@ -7,6 +7,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from ottla.client.admin import TopicDescription
 from ottla.web.connection import ClusterConnection
 from ottla.web.forms import Form
 from ottla.web.moves import Moves
@@ -76,6 +77,20 @@ class Visit:
             NotConnected: No broker answers now.
         """
         return self.web.connection.admin
+
+    async def topic(self, name: str) -> TopicDescription:
+        """Return a topic; one that is new is looked for.
+
+        Raises:
+            Missing: There is none.
+            NotConnected: The cluster has never been seen.
+        """
+        found = (await self.web.watch.current()).topics.get(name)
+        if found is None:
+            found = (await self.web.watch.look_again()).topics.get(name)
+        if found is None:
+            raise Missing(f"There is no topic {name}.")
+        return found
 
     def path(self, name: str) -> str:
         """Return a part of the address."""

@@ -170,9 +170,16 @@ def test_up_in_the_foreground_stops_cleanly(tmp_path: Path, number: signal.Signa
         brokers = cluster_file(tmp_path)["brokers"]
         with socket.create_connection((brokers[0]["host"], brokers[0]["port"]), timeout=60):
             pass
+        page = up.stdout.readline()
+        assert page.startswith("web page: http://127.0.0.1:"), page
+        address = ("127.0.0.1", int(page.strip().rstrip("/").rpartition(":")[2]))
+        with socket.create_connection(address, timeout=60):
+            pass
         os.kill(up.pid, number)
         up.stdout.read()
         assert up.wait(timeout=60) == 0
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address, timeout=60)
     for broker in brokers:
         assert wait_exit(broker["pid"], 0)
     assert {broker["pid"] for broker in cluster_file(tmp_path)["brokers"]} == {None}

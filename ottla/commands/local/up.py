@@ -75,6 +75,16 @@ FIRST_ID_MAX: Final = 1000
     help="All brokers in this one process, without Java and with nothing kept: for tests and first steps.",
 )
 @click.option("--detach", is_flag=True, help="Return when the cluster is healthy, and leave it running.")
+@click.option(
+    "--web/--no-web",
+    default=None,
+    help="Serve a web page of the cluster while this command runs.  [default: --web]",
+)
+@click.option(
+    "--web-port",
+    type=click.IntRange(1, 65535),
+    help="Its port. [default: 9080, or a free one where that is taken]",
+)
 @json_option
 def command(
     count: int,
@@ -88,6 +98,8 @@ def command(
     secure: bool,
     in_process: bool,
     detach: bool,
+    web: bool | None,
+    web_port: int | None,
     as_json: bool,
 ) -> None:
     """Start ZooKeeper and a cluster of brokers on this machine.
@@ -96,7 +108,7 @@ def command(
     """
     if in_process:
         others = (zookeeper, zookeeper_port, first_id)
-        if any(option is not None for option in others) or secure or detach or as_json or host != HOST:
+        if any(option is not None for option in others) or secure or detach or as_json or web or host != HOST:
             raise click.UsageError("--in-process goes with --brokers, --port and --override alone")
         if any("{id}" in text or "{port}" in text for text in overrides):
             raise click.UsageError(
@@ -106,6 +118,10 @@ def command(
 
         run_in_process([port + number if port else 0 for number in range(count)], parse_overrides(overrides))
         return
+    if detach and web:
+        raise click.UsageError(
+            f"--web does not go with --detach: run `ottla web --data {data}` beside the cluster"
+        )
     if as_json and not detach:
         raise click.UsageError("--json goes with --detach: what `ottla up` shows otherwise is for people")
     if host in _NOWHERE:
@@ -114,6 +130,10 @@ def command(
         )
     if zookeeper is not None and zookeeper_port is not None:
         raise click.UsageError("--zookeeper does not go with --zookeeper-port")
+    if web:
+        from ottla.commands.web.web import require_packages
+
+        require_packages()
     # First of all, so that it imports while the rest goes on.
     from ottla.commands.local.launcher import Launcher
 
@@ -145,7 +165,18 @@ def command(
         click.echo(security.summary())
     from ottla.commands.local.watch import watch_until_interrupted
 
-    watch_until_interrupted(directory)
+    with ExitStack() as stack:
+        watch_until_interrupted(directory, lambda: _serve_page(stack, directory, web_port, is_wanted=web))
+
+
+def _serve_page(
+    stack: ExitStack, directory: "ClusterDirectory", port: int | None, *, is_wanted: bool | None
+) -> None:
+    from ottla.commands.local.web_process import start_web
+
+    page = None if is_wanted is False else start_web(directory, port)
+    if page is not None:
+        stack.callback(page.close)
 
 
 def _security(directory: "ClusterDirectory", *, is_wanted: bool) -> "ClusterSecurity | None":

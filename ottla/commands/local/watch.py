@@ -1,6 +1,7 @@
 """The terminal of ``ottla up``: the cluster's state until Ctrl-C, and then a clean stop."""
 
 import signal
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -19,19 +20,24 @@ _OTHER_LINES: Final = 8
 """Lines of the terminal that are not the brokers' and the partitions' rows."""
 
 
-def watch_until_interrupted(directory: "ClusterDirectory") -> None:
-    """Show the cluster until Ctrl-C, SIGTERM, or until another command has stopped it; then leave it stopped."""
+def watch_until_interrupted(directory: "ClusterDirectory", introduce: Callable[[], object]) -> None:
+    """Show the cluster until Ctrl-C, SIGTERM, or until another command has stopped it; then leave it stopped.
+
+    Args:
+        directory: The cluster.
+        introduce: Called once, behind the first line; it may print more.
+    """
     from ottla.commands.terminal.console import open_console
 
     console = open_console()
     # Held back, so that Ctrl-C is waited for, with the next look as the time-out.
     with held_back():
         show = _show_table if console.is_terminal else _show_lines
-        show(console, directory)
+        show(console, directory, introduce)
         _stop(console, directory)
 
 
-def _show_table(console: "Console", directory: "ClusterDirectory") -> None:
+def _show_table(console: "Console", directory: "ClusterDirectory", introduce: Callable[[], object]) -> None:
     from rich.live import Live
 
     from ottla.commands.local.cluster_tables import render
@@ -41,6 +47,7 @@ def _show_table(console: "Console", directory: "ClusterDirectory") -> None:
     if len(line) > console.width or len(state.brokers) + _OTHER_LINES > console.height:
         # The table cuts what does not fit; this line is to be pasted whole.
         console.print(line, soft_wrap=True)
+    introduce()
     with Live(console=console, auto_refresh=False, transient=False) as live:
         while True:
             view = observe(directory.require())
@@ -52,10 +59,11 @@ def _show_table(console: "Console", directory: "ClusterDirectory") -> None:
                 return
 
 
-def _show_lines(console: "Console", directory: "ClusterDirectory") -> None:
+def _show_lines(console: "Console", directory: "ClusterDirectory", introduce: Callable[[], object]) -> None:
     """Print a line for each thing that changes."""
     view = observe(directory.require())
     console.print(f"bootstrap servers: {view.state.bootstrap_servers}")
+    introduce()
     shown: dict[str, str] = {}
     while not _is_over(view):
         facts = {

@@ -10,6 +10,8 @@ from ottla.commands.terminal.connecting import client_settings, config_option, s
 from ottla.commands.terminal.failure import CommandError, failing_on
 
 if TYPE_CHECKING:
+    import trio
+
     from ottla.client.settings import ConnectionSettings
     from ottla.web.settings import WebSettings
 
@@ -66,6 +68,7 @@ _CALL_TIMEOUT_S: Final = 5.0
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="A directory with the checkpoints of Spark jobs. Repeatable.",
 )
+@click.option("--end-with-input", is_flag=True, hidden=True, help="End when the standard input ends.")
 def command(
     bootstrap_server: str | None,
     data: Path | None,
@@ -80,6 +83,7 @@ def command(
     schema_registry: str | None,
     journals: str | None,
     checkpoints: Sequence[Path],
+    end_with_input: bool,
 ) -> None:  # fmt: skip
     """Serve a web page of a cluster: topics, messages, groups, brokers.
 
@@ -115,7 +119,7 @@ def command(
             certificate=certificate,
             key=key,
         )
-    _serve(settings, client, shows_password=password_file is None)
+    _serve(settings, client, shows_password=password_file is None, end_with_input=end_with_input)
 
 
 def _cluster(bootstrap_server: str | None, data: Path | None, config: Path | None) -> tuple[str, Path | None]:
@@ -147,10 +151,14 @@ def require_packages() -> None:
         raise CommandError(f"{REMEDY} (missing: {', '.join(missing)})")
 
 
-def _serve(settings: "WebSettings", client: "ConnectionSettings", *, shows_password: bool) -> None:
+def _serve(
+    settings: "WebSettings", client: "ConnectionSettings", *, shows_password: bool, end_with_input: bool
+) -> None:
+    import signal
+
     import trio
 
-    from ottla.commands.terminal.interruption import on_interrupt
+    from ottla.commands.terminal.interruption import STOPS, on_interrupt
     from ottla.web.server import make_web, run
     from timing.clock import SystemClock
 
@@ -158,13 +166,34 @@ def _serve(settings: "WebSettings", client: "ConnectionSettings", *, shows_passw
         click.echo(f"web page: {address}/")
         if settings.password is not None and shows_password:
             click.echo(f"password: {settings.password}")
+        if end_with_input:
+            click.echo()  # that is all: who started the page reads no further
+
+    if end_with_input:
+        # Who started the page may hold signals back, and a process inherits that.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
 
     async def until_interrupted() -> None:
         stopped = trio.Event()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(on_interrupt, stopped.set)
+            if end_with_input:
+                nursery.start_soon(_wait_for_end_of_input, stopped)
             await stopped.wait()
             nursery.cancel_scope.cancel()
 
     with failing_on(OSError):
         trio.run(run, make_web(settings, client, SystemClock()), on_serving, until_interrupted)
+
+
+async def _wait_for_end_of_input(stopped: "trio.Event") -> None:
+    import os
+    import sys
+
+    import trio
+
+    # Duplicated: closing the stream must not close what Python thinks of as its own.
+    async with trio.lowlevel.FdStream(os.dup(sys.stdin.fileno())) as stream:
+        while await stream.receive_some(1024):
+            pass
+    stopped.set()

@@ -200,11 +200,7 @@ def _browser(visit: Visit, name: str) -> TopicBrowser:
 
 
 async def _partitions(visit: Visit, name: str) -> list[int]:
-    topic = (await visit.web.watch.current()).topics.get(name)
-    if topic is None:
-        topic = (await visit.web.watch.look_again()).topics.get(name)
-    if topic is None:
-        raise Missing(f"There is no topic {name}.")
+    topic = await visit.topic(name)
     return [each.partition for each in topic.partitions]
 
 

@@ -24,9 +24,7 @@ async def show(visit: Visit) -> Response:
     topic = visit.query.text("topic")
     chosen = sorted(at for at in committed if topic in ("", at.topic))
     if visit.query.text("all") == "1" and topic:
-        seen = (await visit.web.watch.current()).topics.get(topic)
-        if seen is None:
-            raise FormError(f"There is no topic {topic}.")
+        seen = await visit.topic(topic)
         chosen = [TopicPartition(topic, each.partition) for each in seen.partitions]
     if len(chosen) > PARTITIONS_MAX:
         raise FormError(f"These are {len(chosen)} partitions: choose a topic with at most {PARTITIONS_MAX}.")

@@ -59,7 +59,5 @@ async def send(visit: Visit) -> Response:
 
 async def _topic(visit: Visit) -> tuple[str, int]:
     name = visit.path("topic")
-    topic = (await visit.web.watch.current()).topics.get(name)
-    if topic is None:
-        raise Missing(f"There is no topic {name}.")
+    topic = await visit.topic(name)
     return name, len(topic.partitions)

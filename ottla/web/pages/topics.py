@@ -6,10 +6,11 @@ from starlette.responses import Response
 
 from ottla.client.admin import ConfigResource, ResourceKind
 from ottla.web.answers import attempt_all
+from ottla.web.models.overview import topic_summary
 from ottla.web.models.settings import setting_rows
 from ottla.web.models.topics import SORTS, partition_rows, topic_rows
 from ottla.web.paging import page_of
-from ottla.web.visit import Missing, Visit
+from ottla.web.visit import Visit
 from wire.types import TopicPartition, topic_id_text
 
 _PARTITIONS: Final = 100
@@ -47,12 +48,8 @@ async def show(visit: Visit) -> Response:
 async def show_one(visit: Visit) -> Response:
     """Show a topic."""
     name = visit.path("topic")
+    topic = await visit.topic(name)
     seen = await visit.web.watch.current()
-    topic = seen.topics.get(name)
-    if topic is None:
-        topic = (await visit.web.watch.look_again()).topics.get(name)
-    if topic is None:
-        raise Missing(f"There is no topic {name}.")
     admin = visit.admin
     chosen = page_of(topic.partitions, visit.query.text("page"), _PARTITIONS)
     # Of one without a leader the cluster would be asked until the time is over.
@@ -70,7 +67,7 @@ async def show_one(visit: Visit) -> Response:
         "topics",
         topic=topic,
         topic_id=topic_id_text(topic.topic_id),
-        summary=next(each for each in seen.summaries if each.name == name) if name in seen.topics else None,
+        summary=topic_summary(topic),
         page=chosen,
         rows=partition_rows(name, chosen.rows, starts.or_else({}), ends.or_else({}), visit.web.samples.sizes),
         problem=starts.problem or ends.problem,

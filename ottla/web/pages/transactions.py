@@ -12,7 +12,7 @@ from ottla.commands.transactions.hanging import find_hanging_ones
 from ottla.web.answers import attempt
 from ottla.web.forms import FormError
 from ottla.web.paging import page_of
-from ottla.web.visit import Missing, Visit
+from ottla.web.visit import Visit
 from wire.types import TopicPartition
 
 OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
@@ -70,9 +70,7 @@ async def hanging(visit: Visit) -> Response:
     """Show what hangs in a topic."""
     topic = visit.query.required("topic", "The topic")
     minutes = visit.query.number("minutes", "The minutes", default=HANGING_AFTER_MIN)
-    seen = (await visit.web.watch.current()).topics.get(topic)
-    if seen is None:
-        raise Missing(f"There is no topic {topic}.")
+    seen = await visit.topic(topic)
     places = [TopicPartition(topic, each.partition) for each in seen.partitions if each.leader >= 0]
     if len(places) > _LOOKED_AT_MAX:
         raise FormError(

@@ -175,6 +175,8 @@ def test_the_wheel_has_one_name_and_no_test(wheel) -> None:
     assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"ottla"}
     assert top_level.split() == [b"ottla"]
     assert "ottla/py.typed" in names
+    assert {"ottla/web/templates/page.html", "ottla/web/static/style.css"} <= set(names)
+    assert "ottla/web/static/vendor/htmx.LICENSE" in names
     assert not [
         n for n in names if "/test_" in n or "/tests/" in n or "conftest" in n or "build_backend" in n
     ]

@@ -151,7 +151,7 @@ def visit(
         web = make_web(wanted, ConnectionSettings(), TrioClock())
         faked = admin or FakeAdmin()
         if connected:
-            web.connection._kafka = FakeKafka(faked)  # type: ignore[assignment]
+            web.connection.use(FakeKafka(faked))  # type: ignore[arg-type]
         async with trio.open_nursery() as nursery:
             nursery.start_soon(web.watch.run)
             await story(Visitor(make_application(web), web, faked))
