@@ -305,6 +305,43 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted() -> None:
     run_shell(body)
 
 
+def test_a_coordinator_whose_clock_is_behind_goes_on_with_every_transaction() -> None:
+    """Times are stored, and another broker may judge them: nothing demands that they rise (KAFKA-8803)."""
+
+    async def body(shell: Shell) -> None:
+        producer = await shell.producer()
+        assert shell.add(producer) == [Error.NONE]
+        shell.clock.jump_ms = -2 * 3_600_000
+        partition = shell.hosted.led.get(0)
+        assert shell.add(producer, P1) == [Error.NONE]
+        assert shell.coordinator.abort_timed_out(partition, tuple(partition.transactions.values())) == 0
+        assert shell.end(producer) == [Error.NONE]
+        shell.mark()
+        assert shell.state() == "CompleteCommit"
+        assert shell.add(producer) == [Error.NONE]
+        assert shell.end(producer, commit=False) == [Error.NONE]
+        shell.mark()
+        assert (await shell.producer()).epoch == producer.epoch + 1
+
+    run_shell(body)
+
+
+def test_a_coordinator_whose_clock_is_ahead_aborts_early_and_only_what_is_open() -> None:
+    async def body(shell: Shell) -> None:
+        producer = await shell.producer()
+        idle = await shell.producer("idle")
+        shell.add(producer)
+        shell.clock.jump_ms = 2 * 3_600_000
+        partition = shell.hosted.led.get(0)
+        assert shell.coordinator.abort_timed_out(partition, tuple(partition.transactions.values())) == 1
+        assert shell.end(producer) == [Error.PRODUCER_FENCED]
+        shell.mark()
+        assert shell.state() == "CompleteAbort"
+        assert shell.add(idle, transactional_id="idle") == [Error.NONE]
+
+    run_shell(body)
+
+
 def test_ids_out_of_use_are_forgotten_when_their_tombstones_are_replicated() -> None:
     async def body(shell: Shell) -> None:
         await shell.producer()
