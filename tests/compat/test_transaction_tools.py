@@ -63,7 +63,13 @@ def open_transaction(cluster, make_topics, request) -> tuple[Producer, str, str]
     topic = f"{matrix.RUN}-{request.node.name}"
     make_topics.create([topic])
     producer = Producer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": topic, "linger.ms": 0}
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "transactional.id": topic,
+            "linger.ms": 0,
+            # Longer than the tools take on a busy machine: it is not to be aborted under their hands.
+            "transaction.timeout.ms": 600_000,
+        }
     )
     producer.init_transactions(60)
     producer.begin_transaction()
