@@ -149,6 +149,40 @@ def test_a_certificate_of_another_host(host: str, text: str) -> None:
     talk(server(), client(endpoint_identification_algorithm=""), host)
 
 
+def certificate_of(authority: trustme.CA) -> dict[str, str]:
+    """Return a client's own certificate, as settings."""
+    issued = authority.issue_cert("alice")
+    key = load_pem_private_key(issued.private_key_pem.bytes(), None)
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    chain = issued.cert_chain_pems[0].bytes().decode()
+    return {"keystore_type": "PEM", "keystore_key": pem, "keystore_certificate_chain": chain}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "shows", "passes", "is_named"),
+    [
+        ("none", "good", True, False),
+        ("requested", "nothing", True, False),
+        ("requested", "good", True, True),
+        ("requested", "a stranger's", False, False),
+        ("required", "nothing", False, False),
+        ("required", "good", True, True),
+        ("required", "a stranger's", False, False),
+    ],
+)
+def test_client_certificates(wanted: str, shows: str, passes: bool, is_named: bool) -> None:
+    """A bad certificate is refused where none would have done, too."""
+    own = {"nothing": {}, "good": certificate_of(AUTHORITY), "a stranger's": certificate_of(trustme.CA())}
+    context = server_context(AS_TEXT.get, wanted)
+    try:
+        theirs, _ = talk(context, client(**own[shows]))
+    except ssl.SSLError:
+        assert not passes
+    else:
+        assert passes
+        assert (theirs.peer_certificate() is not None) is is_named
+
+
 def test_a_certificate_of_another_authority() -> None:
     other = trustme.CA().cert_pem.bytes().decode()
     with pytest.raises(ssl.SSLCertVerificationError) as failed:
