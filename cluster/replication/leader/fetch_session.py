@@ -340,6 +340,8 @@ class FetchSession:
                     item = items[key] = FetchItem(self, name, topic_id, asked.partition)
                 item.asked(asked)
                 dirty[item] = None
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            return  # a whole fetch names all that it wants, and Kafka looks at nothing else of it
         for forgotten in request.forgotten_topics_data:
             topic_key = forgotten.topic_id if by_id else forgotten.topic
             for partition in forgotten.partitions:

@@ -72,6 +72,13 @@ def test_a_clean_partition_is_not_read(broker):
     assert [item.partition_index for item in kept.dirty] == [0]
 
 
+@pytest.mark.parametrize("epoch", [0, -1])
+def test_a_whole_fetch_forgets_nothing(broker, epoch):
+    broker.lead(isr=(1,), replicas=(1,), partitions=(0, 1))
+    call = go_on(broker, 0, epoch, {0: 0, 1: 0}, forget=[0])
+    assert set(partitions_of(call)) == {0, 1}
+
+
 def test_forgotten_partitions_are_gone_and_an_empty_session_ends(broker):
     broker.lead(isr=(1,), replicas=(1,), partitions=(0, 1))
     session = open_session(broker, {0: 0, 1: 0})
