@@ -22,7 +22,7 @@ from storage.errors import (
 )
 from storage.producer_entry import BatchMetadata, ProducerEntry
 from storage.verification import Verifications, VerificationToken
-from wire.records.batch import NO_SEQUENCE, BatchHeader, increment_sequence
+from wire.records.batch import NO_SEQUENCE, TRANSACTIONAL_BIT, BatchHeader, increment_sequence
 from wire.records.end_transaction import EndTransactionMarker
 from wire.types import NO_PRODUCER_EPOCH, Offset, ProducerId, WallMs
 
@@ -108,6 +108,16 @@ class ProducerTable:
         """
         entry = self.entries.get(header.producer_id)
         from_client = origin is AppendOrigin.CLIENT
+        if (
+            entry is not None
+            and from_client
+            and entry.epoch == header.producer_epoch
+            and entry.batches
+            and header.base_sequence == increment_sequence(entry.batches[-1].last_sequence, 1)
+            and not header.attributes & TRANSACTIONAL_BIT
+            and entry.transaction_first_offset is None
+        ):
+            return None  # the next batch of an idempotent producer, as nearly all are: nothing else applies
         follows = True
         if entry is not None:
             if from_client and entry.epoch != NO_PRODUCER_EPOCH:
@@ -221,12 +231,11 @@ class ProducerTable:
             entry = self.entries[producer_id] = ProducerEntry(producer_id)
             entry.is_whole = True
         delta = header.last_offset_delta
-        last_sequence = header.last_sequence
         entry.add(
             header.producer_epoch,
-            BatchMetadata(last_sequence, Offset(first_offset + delta), delta, timestamp),
+            BatchMetadata(header.last_sequence, Offset(first_offset + delta), delta, timestamp),
         )
-        if header.is_transactional:
+        if header.attributes & TRANSACTIONAL_BIT:
             self.verifications.end(producer_id)
             if entry.transaction_first_offset is None:
                 entry.transaction_first_offset = first_offset
