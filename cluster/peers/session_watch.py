@@ -50,9 +50,9 @@ _ATTEMPTS: Final = 3
 UNANSWERED_MAX: Final = 16
 """By how many times, at the most, the wait for an answer is longer where it can be reached but does not answer."""
 _PATIENCE_ANSWER: Final = 0.3
-_PATIENCE_ENDED: Final = 0.25
+_PATIENCE_ENDED: Final = 0.2
 _PATIENCE_SILENT: Final = 0.6
-_PATIENCE_ASKED: Final = 0.35
+_PATIENCE_ASKED: Final = 0.2
 _PATIENCE_ASKING: Final = 0.5
 """Parts of the limit: how long we wait for an answer; how long we try to connect after a connection was ended, and
 after silence; how long a broker tries that was asked, and how long we wait for what it says."""
