@@ -45,6 +45,7 @@ from ottla.web.visit import Missing, Visit, Web
 Handler = Callable[[Visit], Awaitable[Response]]
 
 PAGE_TIMEOUT_S: Final = 30.0
+NOT_CONNECTED: Final = 503
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,7 @@ async def _serve(web: Web, place: Place, request: Request) -> Response:
         except Missing as error:
             return _problem(visit, str(error), 404)
         except (ClientError, CommandError) as error:
-            return _problem(visit, sentence(error), 503 if isinstance(error, NotConnected) else 502)
+            return _problem(visit, sentence(error), NOT_CONNECTED if isinstance(error, NotConnected) else 502)
     return _problem(visit, f"The page was not ready within {PAGE_TIMEOUT_S:g} s.", 504)
 
 
@@ -167,7 +168,9 @@ async def _change(visit: Visit, change: Handler) -> Response:
 
 
 def _problem(visit: Visit, text: str, status: int) -> Response:
-    return visit.page("problem.html", "", status=status, text=text)
+    # A cluster that was not there may come: the page is loaded again, where that sends nothing.
+    retries = status == NOT_CONNECTED and visit.request.method == "GET"
+    return visit.page("problem.html", "", status=status, text=text, retries=retries)
 
 
 def _to_login(request: Request) -> Response:

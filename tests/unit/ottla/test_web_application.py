@@ -137,6 +137,7 @@ class TestPages:
             answer = await visitor.get("/topics")
             assert answer.status == 503
             assert "has not been reached yet" in answer.text
+            assert 'http-equiv="refresh"' in answer.text
 
         visit(story, connected=False)
 
