@@ -49,6 +49,10 @@ class SimulatedFile:
             raise OSError(errno.EINVAL, "a negative position")
         return bytes(self._inode.data[position : position + size])
 
+    def is_cached(self, size: int, position: int) -> bool:  # noqa: ARG002
+        """Return what the disk says of all its files."""
+        return self._disk.is_cached
+
     def write_at(self, data: bytes | bytearray | memoryview, position: int) -> None:
         """Write bytes; a failing or crashing write may leave some of them."""
         self._disk.check_alive(self._generation)
@@ -97,6 +101,7 @@ class SimulatedDisk:
     Attributes:
         changes: how many calls have altered it so far.
         reads: how many calls have read from it.
+        is_cached: whether what it holds is in memory, so that nobody waits for it.
         generation: how often it has crashed; files opened before are dead.
         on_crash: called just before the program ends at a change.
     """
@@ -111,6 +116,7 @@ class SimulatedDisk:
         self.now_ms = now_ms
         self.changes = 0
         self.reads = 0
+        self.is_cached = True
         self.generation = 0
         self.on_crash: Callable[[], None] = _nothing
         self._choose = choose

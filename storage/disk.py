@@ -20,6 +20,8 @@ import shutil
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from wire.file_range import NOWAIT_UNSUPPORTED
+
 
 class DirectoryEntry(NamedTuple):
     """One name in a directory."""
@@ -46,6 +48,10 @@ class DiskFile(Protocol):
 
     def pread(self, size: int, position: int) -> bytes:
         """Read up to `size` bytes at `position`; fewer only at the end of the file."""
+        ...
+
+    def is_cached(self, size: int, position: int) -> bool:
+        """Whether `pread` would find `size` bytes at `position` in memory; where nobody knows, it would."""
         ...
 
     def write_at(self, data: bytes | bytearray | memoryview, position: int) -> None:
@@ -177,6 +183,19 @@ class RealFile:
             parts.append(data)
             got += len(data)
         return b"".join(parts)
+
+    def is_cached(self, size: int, position: int) -> bool:
+        """Whether bytes are in the page cache; a file system in memory knows no such question."""
+        if not size:
+            return True
+        try:
+            return os.preadv(self._fd, [bytearray(size)], position, os.RWF_NOWAIT) == size
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            if error.errno not in NOWAIT_UNSUPPORTED:
+                raise
+            return True
 
     def write_at(self, data: bytes | bytearray | memoryview, position: int) -> None:
         """Write all of `data` at `position`."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from storage import names
 from storage.appending import AppendResult, LogAppender
+from storage.cold_reads import ColdPlace, cold_place
 from storage.errors import InconsistentTopicIdError
 from storage.flushing import LogFlusher
 from storage.log_config import LogConfig
@@ -261,6 +262,10 @@ class Log:
         return self._appender.append_as_follower(records)
 
     # Reading
+
+    def cold_place(self, offset: Offset, now: float) -> ColdPlace | None:
+        """Return what is to be read in a thread before an offset is looked up; None where that waits for no disk."""
+        return cold_place(self._files.segments, offset, now)
 
     def read(self, offset: Offset, max_bytes: int, *, upper_bound: Offset, min_one_batch: bool) -> LogRead:
         """Find the bytes that answer a fetch, without reading them, as `LogReader` does."""

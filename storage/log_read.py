@@ -1,13 +1,16 @@
 """Reading a log: which bytes of which .log answer a fetch, without reading them."""
 
 import os
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from storage.errors import OffsetOutOfRangeError
 from storage.segments import LogOffsetMetadata, Segments
 from wire.file_range import FileRange
 from wire.records.batch import LOG_OVERHEAD
 from wire.types import Offset
+
+HOT_BYTES: Final = 64 << 20
+"""How much of the end of a log was written so lately that it is in memory."""
 
 
 class LogRead(NamedTuple):
@@ -71,7 +74,7 @@ def read_segments(
         size = min(size, available)
     if size <= 0:
         return LogRead(None, start, 0, incomplete)
-    hot = segment is segments.active
+    hot = segment is segments.active and segment.size - position <= HOT_BYTES
     return LogRead(FileRange(segment.file, position, size, hot), start, size, incomplete)
 
 

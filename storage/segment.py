@@ -5,6 +5,7 @@ holds it open beyond that.
 """
 
 import logging
+import math
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -56,6 +57,7 @@ class Segment(SegmentFiles):
         "_max_timestamp_offset",
         "_rolling_timestamp",
         "created_ms",
+        "index_used_at",
         "indexes_checked",
         "roll_jitter_ms",
         "size",
@@ -81,6 +83,7 @@ class Segment(SegmentFiles):
         self.created_ms = created_ms
         self.roll_jitter_ms = roll_jitter_ms
         self.indexes_checked = new
+        self.index_used_at = -math.inf
         self._bytes_since_index = 0
         self._max_timestamp = NO_TIMESTAMP if new else _UNKNOWN
         self._max_timestamp_offset = base_offset

@@ -183,6 +183,10 @@ class Segments:
         if len(positions) > _POSITIONS_KEPT:
             del positions[next(iter(positions))]
 
+    def is_position_known(self, offset: Offset) -> bool:
+        """Whether `locate` finds an offset without reading anything."""
+        return offset in self._positions
+
     def forget_positions(self) -> None:
         """Forget where batches begin: segments have changed."""
         self._positions.clear()

@@ -1,6 +1,10 @@
 """A piece of a file that is to be sent as it lies on disk."""
 
-from typing import Protocol
+import errno
+from typing import Final, Protocol
+
+NOWAIT_UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
+"""What file systems in memory answer to a read that must not wait."""
 
 
 class HasFileNumber(Protocol):
@@ -16,7 +20,7 @@ class FileRange:
         file: held by reference, so that it stays open until the range has been sent.
         position: in bytes from the start of the file.
         size: in bytes.
-        hot: the bytes are most likely in the page cache, because the log's active segment holds them.
+        hot: the bytes are most likely in the page cache, because they are near the log's end.
     """
 
     __slots__ = ("file", "hot", "position", "size")

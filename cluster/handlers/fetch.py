@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from cluster.handlers.authorization.fetch_sessions import authorize_session
-from cluster.handlers.context import HasConfig, HasMetadata, HasReplicas
+from cluster.handlers.context import HasConfig, HasMetadata, HasNursery, HasReplicas
 from cluster.handlers.current_leader import current_leader
 from cluster.replication.leader.fetch_answers import failed_partition
 from cluster.replication.leader.fetch_session import (
@@ -54,7 +54,7 @@ _READ_COMMITTED: Final = 1
 _WRONG_LEADER: Final = (Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH)
 
 
-class _Broker(HasConfig, HasMetadata, HasReplicas, Protocol):
+class _Broker(HasConfig, HasMetadata, HasNursery, HasReplicas, Protocol):
     """The parts of a broker that this API reaches."""
 
 
@@ -96,7 +96,16 @@ def begin(call: "ApiCall[_Broker]") -> None:
             replicas.sessions.forget(session)
         call.respond(_response(call, session, answers))
 
-    replicas.fetch_service.fetch(session, params, finish)
+    cold = replicas.cold_fetches.places(session)
+    if not cold:
+        replicas.fetch_service.fetch(session, params, finish)
+        return
+
+    async def fetch_when_read() -> None:
+        await replicas.cold_fetches.read(cold)
+        replicas.fetch_service.fetch(session, params, finish)
+
+    broker.nursery.start_soon(fetch_when_read, name="fetch of what is on disk only")
 
 
 def _params(

@@ -12,7 +12,6 @@ from typing import Final
 from cluster.network.buffer_pool import BufferPool
 from cluster.network.response_slot import Answer
 from cluster.network.transmission import (
-    NOWAIT_UNSUPPORTED,
     SMALL_RANGE,
     Progress,
     Transmission,
@@ -21,7 +20,7 @@ from cluster.network.transmission import (
     short_file,
 )
 from security.tls_session import TlsSession
-from wire.file_range import FileRange
+from wire.file_range import NOWAIT_UNSUPPORTED, FileRange
 
 PIECE: Final = 256 * 1024
 """How many plain bytes are encrypted at a time."""

@@ -17,7 +17,7 @@ from typing import Final
 
 from cluster.network.buffer_pool import BufferPool
 from cluster.network.response_slot import Answer, Part
-from wire.file_range import FileRange
+from wire.file_range import NOWAIT_UNSUPPORTED, FileRange
 
 SMALL_RANGE: Final = 32 * 1024
 """A range of a file up to this many bytes is read and sent with its neighbours."""
@@ -29,9 +29,6 @@ JOIN_BYTES: Final = 32 * 1024
 """Up to here parts are joined: one copy is cheaper than a vector."""
 COLD_READ: Final = 256 * 1024
 """How much of a range that may be on disk is read at a time."""
-
-NOWAIT_UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
-"""What file systems in memory answer to a read that must not wait."""
 
 
 class Progress(Enum):

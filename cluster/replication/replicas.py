@@ -17,6 +17,7 @@ from cluster.replication.compaction import Compaction
 from cluster.replication.follower.fetcher import Fetcher
 from cluster.replication.follower.fetcher_pool import FetcherPool
 from cluster.replication.leader.appends import NO_TOKENS, Appends, Tokens
+from cluster.replication.leader.cold_fetches import ColdFetches
 from cluster.replication.leader.fetch_service import FetchService
 from cluster.replication.leader.fetch_session_cache import FetchSessionCache
 from cluster.replication.leader.group_flush import GroupFlush
@@ -170,6 +171,7 @@ class Replicas:
             config.replication_quota_window_size_seconds,
         )
         self.fetch_service = self._make_fetch_service()
+        self.cold_fetches = ColdFetches(self.hosted, metadata, clock, offloads.reads)
         self.sessions = FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots, lambda: random.randint(1, 2**31 - 1)
         )

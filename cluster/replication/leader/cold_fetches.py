@@ -1,0 +1,54 @@
+"""Fetches of records that left memory long ago: what looking them up will touch is read beside the loop first."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from cluster.replication.leader.fetch_session import FetchSession
+from storage.cold_reads import ColdPlace
+
+if TYPE_CHECKING:
+    from cluster.replication.metadata_cache import MetadataCache
+    from cluster.replication.roles.hosted_partitions import HostedPartitions
+    from timing.clock import Clock
+
+
+class ColdFetches:
+    """Finds out which fetches would wait for a disk, and does the waiting.
+
+    Args:
+        hosted: The partitions.
+        metadata: Names topics whose ids a session met before this broker knew them.
+        clock: Says how long ago an index was used.
+        offload: Runs reads beside the loop.
+    """
+
+    def __init__(
+        self,
+        hosted: "HostedPartitions",
+        metadata: "MetadataCache",
+        clock: "Clock",
+        offload: Callable[[Callable[[], object]], Awaitable[object]],
+    ) -> None:
+        self._hosted = hosted
+        self._metadata = metadata
+        self._clock = clock
+        self._offload = offload
+
+    def places(self, session: FetchSession) -> list[ColdPlace]:
+        """Return what is to be read before a session's fetch; nothing where all of it is in memory."""
+        now = self._clock.monotonic()
+        found = []
+        for item in session.dirty:
+            if item.topic_partition is None:
+                item.resolve(self._metadata.snapshot.topic_names)
+            partition = None if item.topic_partition is None else self._hosted.get(item.topic_partition)
+            if partition is None or partition.log is None:
+                continue
+            place = partition.log.cold_place(item.fetch_offset, now)
+            if place is not None:
+                found.append(place)
+        return found
+
+    async def read(self, places: Sequence[ColdPlace]) -> None:
+        """Read it, in a thread."""
+        await self._offload(lambda: [place.read() for place in places])
