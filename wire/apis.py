@@ -111,8 +111,6 @@ class ApiKey(IntEnum):
 
 ENTRIES_MAX: Final = 90_000
 """How many entries the arrays of a request may have together: what no client needs, and yet no broker stumbles over."""
-FETCH_ENTRIES_MAX: Final = 400_000
-"""The same of a Fetch: a follower names all partitions that it copies from one leader."""
 UNBOUNDED_ENTRIES: Final = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA})
 """Requests of the controller, whose entries only the size of the frame limits: they may name all partitions."""
 
@@ -175,7 +173,7 @@ class Api:
         """How many entries the arrays of a request may have together; None where only its size limits them."""
         if self.key in UNBOUNDED_ENTRIES:
             return None
-        return FETCH_ENTRIES_MAX if self.key is ApiKey.FETCH else ENTRIES_MAX
+        return ENTRIES_MAX
 
     def serves(self, version: int) -> bool:
         """Whether there is a schema for this version."""

@@ -19,7 +19,7 @@ Bad bytes surface as IndexError, `struct.error` or ValueError, which one ``excep
 import struct
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from wire.apis import API_TABLE
 from wire.errors import RemoteProtocolError
@@ -34,6 +34,10 @@ def compile_decoder(cls: type[Message], version: int) -> Callable[..., Any]:
     """Make ``decode(buffer, offset) -> (message, offset behind it)`` for a version that ``cls`` has."""
     source = _DecoderSource(cls, version)
     return source.writer.compile("decode", f"decoder of {cls.__name__} v{version}")
+
+
+_FEW_NUMBERS: Final = 8
+"""Arrays of so many numbers are no entries: the replicas of a partition."""
 
 
 def _malformed(name: str, version: int, position: int, error: Exception) -> RemoteProtocolError:
@@ -248,15 +252,16 @@ class _DecoderSource:
         smallest = max(self.smallest(element), 1)
         times = f" * {smallest}" if smallest > 1 else ""
         writer.line(f"if {size}{times} > limit - pos: raise too_many({size})")
-        if isinstance(element, Primitive) and element.format and element is not UUID:
+        numbers = isinstance(element, Primitive) and element.format and element is not UUID
+        if self.entries_max is not None:
+            writer.line(f"{f'if {size} > {_FEW_NUMBERS}: ' if numbers else ''}entries -= {size}")
+            writer.line(f"if entries < 0: raise too_many_together({self.entries_max})")
+        if isinstance(element, Primitive) and numbers:
             writer.line(
                 f"{target} = list(unpack_from(f'>{{{size}}}{element.format}', buf, pos)) if {size} else []"
             )
             writer.line(f"pos += {size}{times}")
             return
-        if self.entries_max is not None:
-            writer.line(f"entries -= {size}")
-            writer.line(f"if entries < 0: raise too_many_together({self.entries_max})")
         items = writer.fresh("a")
         writer.line(f"{target} = {items} = []")
         with writer.block(f"for _ in range({size})"):

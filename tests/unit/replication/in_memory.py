@@ -137,6 +137,16 @@ async def at_once(call: Callable[[], object]) -> object:
     return call()
 
 
+class Tasks:
+    """The nursery of a broker that runs in a loop or in none; without one, a task is over when it was started."""
+
+    def start_soon(self, work: Callable[..., Any], *arguments: Any, name: str = "") -> None:
+        if trio.lowlevel.in_trio_run():
+            trio.lowlevel.spawn_system_task(work, *arguments, name=name)
+        else:
+            trio.run(work, *arguments)
+
+
 class FakeBroker:
     """One broker's replicas, and short words for what happens to them."""
 
@@ -151,6 +161,7 @@ class FakeBroker:
         self.clock = FakeClock()
         self.timer = FakeTimer()
         self.offloads = all_by(at_once)  # type: ignore[arg-type]
+        self.nursery = Tasks()
         self.random = Random(1)
         self.cleaning_worker = worker_process
         self.zookeeper = FakeZooKeeperStore()

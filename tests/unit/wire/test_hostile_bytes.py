@@ -168,3 +168,13 @@ def test_a_request_has_so_many_entries_and_no_more() -> None:
     )
     with pytest.raises(RemoteProtocolError, match="more than 90000 entries"):
         decode(OffsetFetchRequest, 1, bytes(encode(nested, 1)))
+    numbers = OffsetFetchRequest(
+        group_id="g", topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0] * (ENTRIES_MAX + 1))]
+    )
+    with pytest.raises(RemoteProtocolError, match="more than 90000 entries"):
+        decode(OffsetFetchRequest, 1, bytes(encode(numbers, 1)))
+    few = OffsetFetchRequest(
+        group_id="g",
+        topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0] * 8)] * (ENTRIES_MAX // 2),
+    )
+    assert len(decode(OffsetFetchRequest, 1, bytes(encode(few, 1))).topics) == ENTRIES_MAX // 2
