@@ -23,7 +23,6 @@ NEEDS_OF_FIXTURES: Mapping[str, Sequence[str]] = {
     "kafka_java": ("Apache Kafka", "JDK"),
     "old_kafka_java": ("Apache Kafka", "Apache Kafka's old consumer", "JDK"),
     "make_group": ("kcat",),
-    "browser": ("Chromium",),
     "harmed_cluster": ("root", "network tools"),
     "disks": ("root",),
     "small_disk": ("root",),
@@ -106,11 +105,6 @@ NEEDS: Mapping[str, Need] = {
         _lacks_programs("ip", "iptables"), "apt install iproute2 iptables", {"ip": "iproute2", "iptables": "iptables"}
     ),
     "root": Need(_lacks_root, "run the tests as root: they make network namespaces and mount small file systems"),
-    "Chromium": Need(
-        _lacks_programs("chromium", "chromedriver"),
-        "apt install chromium chromium-driver",
-        {"chromium": "chromium", "chromedriver": "chromium-driver"},
-    ),
     "Docker": Need(
         _lacks_docker,
         "pull python:3.12-slim and zookeeper:3.9, or run tests/integration/docker/start-engine as root",
