@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -82,8 +82,8 @@ class Person:
         def is_seen() -> bool:
             try:
                 found = look()
-            except (NoSuchElementException, StaleElementReferenceException):
-                return False
+            except WebDriverException:
+                return False  # not there yet, or replaced in that moment, which it reports in several ways
             seen[:] = [found]
             return bool(found)
 
