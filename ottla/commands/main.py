@@ -8,6 +8,7 @@ import importlib
 from typing import Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from ottla.commands.terminal.kafka_style import print_as_kafka
 from ottla.commands.terminal.suggestions import SuggestingGroup
@@ -107,6 +108,7 @@ _COMMANDS: Final = {
         "ottla.commands.security.zookeeper_security_migration",
         "Protect the znodes of a cluster by access control lists, or open them.",
     ),
+    "completion": ("ottla.commands.shell.completion", "Print the script that completes commands in a shell."),
     "pipeline": ("ottla.commands.pipeline", "Spark jobs: topics to tables and back, and checks of topics."),
 }
 
@@ -157,6 +159,15 @@ class _LazyGroup(SuggestingGroup):
         command = importlib.import_module(entry[0]).command
         assert isinstance(command, click.Command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        # As click does it, but without an import of every command for its line.
+        named = [
+            CompletionItem(name, help=line)
+            for name, (_, line) in _COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

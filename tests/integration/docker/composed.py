@@ -16,6 +16,7 @@ from typing import Any, Self
 import docker
 import pytest
 from docker.errors import DockerException, ImageNotFound
+from docker.types import EndpointConfig
 from testcontainers.compose import DockerCompose
 
 from ottla.testing.ports import free_port_block
@@ -188,6 +189,43 @@ class ComposedCluster:
         code, output = self._broker(broker).exec_run(["ottla", *arguments])
         assert code == 0, output.decode()
         return str(output.decode())
+
+    @contextmanager
+    def another_broker(self, broker: int) -> Iterator[None]:
+        """Run one more broker of the image, which has its settings from variables alone."""
+        name = f"broker-{broker}"
+        settings = {
+            "KAFKA_BROKER_ID": str(broker),
+            "KAFKA_ZOOKEEPER_CONNECT": "zookeeper:2181",
+            "KAFKA_LISTENERS": "INTERNAL://0.0.0.0:9092",
+            "KAFKA_ADVERTISED_LISTENERS": f"INTERNAL://{name}:9092",
+            "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "INTERNAL:PLAINTEXT",
+            "KAFKA_INTER_BROKER_LISTENER_NAME": "INTERNAL",
+            "KAFKA_HEAP_OPTS": "-Xmx1g",
+        }
+        container = self._docker.containers.run(
+            f"{self._project}:test",
+            detach=True,
+            environment=settings,
+            hostname=name,
+            name=f"{self._project}-{name}",
+            network=f"{self._project}_default",
+            networking_config={
+                f"{self._project}_default": EndpointConfig(self._docker.api._version, aliases=[name])
+            },
+        )
+        try:
+
+            def is_healthy() -> bool:
+                container.reload()
+                return bool(container.attrs["State"]["Health"]["Status"] == "healthy")
+
+            wait_until(is_healthy, f"{name} healthy")
+            yield
+            container.stop(timeout=60)
+            assert container.wait()["StatusCode"] == 0, container.logs().decode()
+        finally:
+            container.remove(force=True, v=True)
 
     def partitions(self, topic: str) -> dict[int, dict[str, Any]]:
         """Return a topic's partitions by number, as the metadata of the cluster tells them now."""

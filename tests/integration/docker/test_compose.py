@@ -65,6 +65,7 @@ def test_the_walk_of_the_readme(cluster: ComposedCluster, tmp_path: Path, record
             a_broker_is_stopped(cluster, load, record_property)
             partitions_move(cluster, load, tmp_path)
             leaders_come_home(cluster, load)
+        a_broker_joins_by_its_environment(cluster)
         nothing_is_lost(cluster, load, tmp_path)
 
 
@@ -152,6 +153,14 @@ def leaders_come_home(cluster: ComposedCluster, load: Load) -> None:
         "preferred leaders",
     )
     load.wait_progress()
+
+
+def a_broker_joins_by_its_environment(cluster: ComposedCluster) -> None:
+    with cluster.another_broker(4):
+        described = json.loads(
+            cluster.ottla_inside(1, "cluster", "describe", "--bootstrap-server", "broker-4:9092", "--json")
+        )
+        assert sorted(each["id"] for each in described["brokers"]) == [*BROKERS, 4]
 
 
 def nothing_is_lost(cluster: ComposedCluster, load: Load, folder: Path) -> None:

@@ -1,0 +1,1 @@
+"""What makes the shell know the commands."""
