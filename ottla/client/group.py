@@ -204,6 +204,8 @@ class Group(Generic[K, V]):
 
     def _drop(self, owned: OwnedPartition) -> None:
         owned.lost = True
+        # A batch in hand counts no more: a release that waits for it would wait for the whole rebalance timeout.
+        owned.progress.forget_work()
         owned.loss.set()
         owned.arrived.set()
         owned.check_idle()

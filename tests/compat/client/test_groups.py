@@ -11,6 +11,7 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from ottla.client import EARLIEST, EXPLICIT, LATEST, FencedInstance, GroupMismatch, connect
+from ottla.client.membership import MemberState
 from tests.compat.client.eventually import eventually
 from tests.patience import until
 
@@ -61,6 +62,34 @@ def test_one_member_reads_everything_and_goes_on_where_it_was(brokers, run, name
 
     run(body)
     assert committed(brokers, name, topic, 3) == [100, 100, 100]
+
+
+def test_a_member_that_stands_still_gives_its_partitions_to_the_others(brokers, run, name: str) -> None:
+    topic = brokers.topic(2)
+    fill(brokers, topic, 2, 10)
+
+    async def body() -> None:
+        async with (
+            connect(brokers.bootstrap_servers) as kafka,
+            connect(brokers.bootstrap_servers) as other,
+            kafka.group(name, topic, stall_timeout=0.3, **QUICK) as stalled,
+        ):
+            held = await anext(stalled)
+            found: list[bytes] = []
+            async with other.group(name, topic, **QUICK) as working:
+                while len(found) < 20:
+                    batch = await anext(working)
+                    found += batch.values()
+                    batch.done()
+            assert held.lost
+            assert Counter(found) == Counter(b"%d-%d" % (p, n) for p in range(2) for n in range(10))
+            async with other.producer() as out:
+                await out.send(topic, b"more", partition=1)
+            back = await anext(stalled)
+            assert (back.partition, back.first_offset, back.lost) == (1, 10, False)
+
+    run(body)
+    assert committed(brokers, name, topic, 2)[0] == 10
 
 
 def test_a_batch_whose_loop_broke_comes_again(brokers, run, name: str) -> None:
@@ -146,6 +175,42 @@ def test_members_come_and_go_and_every_record_is_read_once(brokers, run, name: s
     run(body)
     assert found == sent
     assert sum(committed(brokers, name, topic, 6)) == len(sent)
+
+
+def test_who_leaves_while_the_others_join_commits_what_is_done(brokers, run, name: str) -> None:
+    topic = brokers.topic(2)
+    fill(brokers, topic, 2, 10)
+
+    async def body() -> None:
+        async with connect(brokers.bootstrap_servers) as kafka, anyio.create_task_group() as nursery:
+            stop = anyio.Event()
+
+            async def stay(**settings: object) -> None:
+                async with kafka.group(name, topic, **{**QUICK, **settings}) as group:
+                    await group.wait_assigned()
+                    joined.set()
+                    await stop.wait()
+
+            async with kafka.group(name, topic, **{**QUICK, "commit_interval": None}) as leaving:
+                await leaving.wait_assigned()
+                joined = anyio.Event()
+                # It hears of the next join only after seconds: until then that is not complete.
+                nursery.start_soon(lambda: stay(heartbeat_interval=9.0))
+                await joined.wait()
+                await eventually(
+                    lambda: leaving.membership.state is MemberState.STABLE and len(leaving.assignment) == 1
+                )
+                (await anext(leaving)).done()
+                joined = anyio.Event()
+                nursery.start_soon(stay)
+                await eventually(lambda: leaving.membership.state is MemberState.OUTSIDE)
+                left = anyio.current_time()
+            assert anyio.current_time() - left < 4, "neither the commit nor the leave stands behind the join"
+            stop.set()
+            nursery.cancel_scope.cancel()
+
+    run(body)
+    assert sum(offset for offset in committed(brokers, name, topic, 2) if offset > 0) == 10
 
 
 def test_a_task_per_partition_ends_before_the_partition_goes(brokers, run, name: str) -> None:
