@@ -1,1 +1,1 @@
-"""The composition root: configuration in, a running nursery out, and what belongs to the process."""
+"""The composition root: configuration in, a running nursery out; and the broker's process."""

@@ -30,8 +30,8 @@ class Addresses:
     Attributes:
         bound: Where it listens.
         advertised: What others connect to; a port 0 stands for the one that was bound.
-        inter_broker: The listener through which brokers talk to each other.
-        control_plane: The listener to which the controller sends its requests, where that is another one.
+        inter_broker: The listener on which brokers talk to each other.
+        control_plane: The listener to which the controller sends its requests, if not the inter-broker one.
     """
 
     bound: tuple[Endpoint, ...]
@@ -45,11 +45,11 @@ class Addresses:
         return self.control_plane or self.inter_broker
 
     def protocol_of(self, listener: str) -> SecurityProtocol:
-        """Return what is spoken on an advertised listener."""
+        """Return the security protocol of an advertised listener."""
         return next(each.security_protocol for each in self.advertised if each.listener_name == listener)
 
     def with_bound_ports(self, bound_port: "Callable[[str], int]") -> "Addresses":
-        """Return the addresses with the ports that were taken in place of 0."""
+        """Return the addresses with each port 0 replaced by the one that was bound."""
         return replace(
             self,
             advertised=tuple(
@@ -63,7 +63,8 @@ def addresses_of(config: "BrokerConfig") -> Addresses:
     """Read and check the listeners of a configuration.
 
     Raises:
-        ConfigError: a listener is malformed, not served, not reachable for others, or does not fit the rest.
+        ConfigError: a listener is malformed, not served, not reachable by others, or inconsistent with the other
+            settings.
     """
     protocols = _read(
         "listener.security.protocol.map", config.listener_security_protocol_map, parse_protocol_map
@@ -115,7 +116,7 @@ def _control_plane(config: "BrokerConfig", advertised: "list[Endpoint]", inter_b
 
 
 def _told_as_bound(endpoint: Endpoint) -> Endpoint:
-    """Return what is advertised of a listener for which nothing else is given: its own address."""
+    """Return the advertised endpoint of a listener that `advertised.listeners` leaves out: its own address."""
     if not endpoint.host:
         return replace(endpoint, host=socket.getfqdn())
     try:

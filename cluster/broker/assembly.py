@@ -1,4 +1,4 @@
-"""Makes the components of a broker of its configuration and its environment, and puts them together."""
+"""Makes the components of a broker from its configuration and its environment, and connects them."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -71,14 +71,14 @@ def assemble(
 
     Args:
         config: The settings.
-        environment: Time, disk, network, chance.
-        addresses: Where to listen, and which listener is the brokers' own.
+        environment: Time, disk, network, randomness.
+        addresses: Where to listen, and which listener brokers use among themselves.
         cluster_id: The cluster.
         zookeeper: The session.
-        store: What any broker does with it.
+        store: The reads and writes in ZooKeeper that any broker makes.
         logs: The open logs.
-        registration: Says when this broker is registered, and with which epoch.
-        connection_limits: How many connections there may be; its hosts have been looked up.
+        registration: This broker's registration and its epoch.
+        connection_limits: How many connections are allowed; its hosts have been looked up.
         metrics: What is counted.
         publisher: Publishes state changes.
         scram: The SCRAM credentials of all users.
@@ -182,7 +182,7 @@ def _listeners(
 
 
 def _authorize(context: BrokerContext, registry: Registry, environment: "Environment") -> None:
-    """Put the authorizer that is asked for in front of every API; its rules are not loaded yet."""
+    """Put the configured authorizer in front of every API; its rules are not loaded yet."""
     settings = authorizer_settings(context.config)
     if settings is None:
         return
@@ -203,7 +203,7 @@ def _watch_sessions(
     clients: BrokerClients,
     listener: str,
 ) -> tuple[SessionWatch, SessionHandover]:
-    """Make what watches over the sessions of other brokers, and what has ours watched over."""
+    """Make the watch over other brokers' sessions, and the handover that has others watch over ours."""
     requests = PeerRequests(clients.to_peer)
     watch = SessionWatch(
         context.broker_id,
@@ -229,13 +229,13 @@ def _watch_sessions(
 
 
 async def _exists(store: "BrokerStore", partition: "TopicPartition") -> bool:
-    """Ask ZooKeeper whether a partition exists."""
+    """Return whether a partition exists in ZooKeeper."""
     found = await store.read_topic(partition.topic)
     return found is not None and partition.partition in found[0].partitions
 
 
 def registration_of(config: "BrokerConfig", addresses: "Addresses", now: "WallMs") -> BrokerRegistration:
-    """Return what a broker says of itself in ZooKeeper."""
+    """Return a broker's registration in ZooKeeper."""
     return BrokerRegistration(
         config.broker_id,
         tuple(

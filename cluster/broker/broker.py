@@ -62,9 +62,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ANSWER_GRACE_S: Final = 1.0
-"""How long requests that were begun may take to be answered when the broker leaves."""
+"""How long a stopping broker waits for the answers to requests that it has begun."""
 LEADERSHIP_GRACE_S: Final = 1.0
-"""How long a leaving controller waits for the brokers to hear who leads what now."""
+"""How long a stopping controller waits for the brokers to acknowledge the new leaders."""
 MANAGEMENT_SOCKET: Final = "management.sock"
 
 
@@ -82,16 +82,16 @@ class Broker:
 
     Args:
         config: Its settings.
-        environment: Time, disk, network, ZooKeeper and chance.
+        environment: Time, disk, network, ZooKeeper and randomness.
         link: To the guardian that watches over its process, if there is one.
 
     Attributes:
         config: Its settings.
         metrics: What it counts.
         changes: What happens to it.
-        ready: Set when it serves.
+        ready: Set once it serves.
         state: What it is doing.
-        loop_monitor: Measures the turns of the loop, where the process has no other use for the loop.
+        loop_monitor: Measures the turns of the loop; None where the broker shares its process.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Broker:
         logger.info("the broker has stopped")
 
     def stop(self) -> None:
-        """Have the broker leave in good order; asked again while it gives its leaders away, it hurries."""
+        """Stop the broker in good order; a second call while it moves its leaders away makes it hurry."""
         if self.state is State.STOPPING:
             self._leaving_scope.cancel()
         elif self.state is State.RUNNING:
@@ -194,7 +194,7 @@ class Broker:
     async def _assemble(
         self, service: trio.Nursery, cluster_id: str, logs: LogStore, registration: Registration
     ) -> Components:
-        """Put the components together; state changes are published from now on."""
+        """Make and connect the components; state changes are published from now on."""
         config, environment = self.config, self._environment
         if environment.has_files:
             self.changes.journal = StateJournal(
@@ -231,7 +231,7 @@ class Broker:
         return components
 
     def _bind(self, components: Components) -> None:
-        """Bind the listeners, and learn the ports where the system has chosen them."""
+        """Bind the listeners, and note the ports that the system chose."""
         components.listeners.bind()
         self._addresses = self._addresses.with_bound_ports(components.listeners.bound_port)
         components.context.endpoints = {each.listener_name: each for each in self._addresses.advertised}
@@ -239,7 +239,7 @@ class Broker:
     async def _run_replicas(
         self, service: trio.Nursery, components: Components, registration: Registration
     ) -> None:
-        """Start what works on the logs; nothing is served yet."""
+        """Start the tasks that work on the logs; nothing is served yet."""
         context = components.context
         service.start_soon(components.timer.run, name="timer")
         tokens = context.tokens
@@ -262,7 +262,7 @@ class Broker:
     async def _join_and_serve(
         self, service: trio.Nursery, components: Components, registration: Registration
     ) -> None:
-        """Register, then serve: without its own epoch a broker cannot tell its own requests from its former life's."""
+        """Register, then serve: a broker needs its new epoch to recognise requests for its former registration."""
         now = self._environment.clock.wall_ms()
         await registration.join(registration_of(self.config, self._addresses, now))
         await service.start(components.listeners.serve, name="listeners")
@@ -276,7 +276,7 @@ class Broker:
             service.start_soon(components.key_stores.follow_files, name="key stores")
 
     def _users_changed(self, configs: "Mapping[str, Mapping[str, str]]", complete: bool) -> None:
-        """Take over credentials that were written to ZooKeeper."""
+        """Apply credentials that were written to ZooKeeper."""
         users = {
             desanitize(path): config
             for path, config in configs.items()
@@ -290,7 +290,7 @@ class Broker:
 
     async def _open_logs(self, cluster_id: str, configs: "dict[str, LogConfig]") -> LogStore:
         """Lock, recover and check the log directories."""
-        # Recovery can be long: a broker that is stopped meanwhile does it again at its next start.
+        # Recovery can be long: a broker that is stopped in the middle repeats it at its next start.
         logs = self._logs = await self._environment.offload_abandoned(
             partial(
                 LogStore.open,
@@ -317,7 +317,7 @@ class Broker:
             try:
                 properties = read_meta_properties(self._environment.disk, str(directory))
             except OSError:
-                continue  # opening the directory says what is wrong with it
+                continue  # opening the directory reports the error
             if properties is not None and properties.broker_id is not None:
                 self.config.assign_broker_id(properties.broker_id)
                 return
@@ -326,7 +326,7 @@ class Broker:
         logger.info("this broker gets the id %d", self.config.broker_id)
 
     def _loading(self, progress: LoadProgress) -> None:
-        """Take a report of recovery; called from its threads, with the directories locked."""
+        """Note the progress of recovery; called from its threads, with the directories locked."""
         self._load_progress = progress
         if self._loop is not None:
             self._loop.run_sync_soon(self._locked.set, idempotent=True)
@@ -351,13 +351,13 @@ class Broker:
                 logger.warning("no management socket in %s: %s", directory, error)
 
     def _online_directories(self) -> list[Path]:
-        """Return the log directories that work, of a disk that is the machine's."""
+        """Return the log directories that are online; none on a simulated disk."""
         if self._logs is None or not self._environment.has_files:
             return []
         return [Path(each.path) for each in self._logs.directories if not each.is_offline]
 
     async def _serve_metrics(self, service: trio.Nursery) -> None:
-        """Open the metrics endpoint where one is asked for."""
+        """Open the metrics endpoint, if one is configured."""
         port = self.config.ottla_metrics_port
         if port < 0:
             return
@@ -450,7 +450,7 @@ class Broker:
         return self._logs
 
     def partition_descriptions(self) -> "Iterator[dict[str, Any]]":
-        """Describe the replicas that this broker hosts, one after the other; the loop may turn between them."""
+        """Describe the replicas that this broker hosts, one by one; other tasks can run in between."""
         return (
             iter(())
             if self._components is None

@@ -19,13 +19,13 @@ _STANDSTILL_MS: Final = 30_000
 
 
 class BrokerClients:
-    """Makes connections from this broker to others; each opens its socket at its first request.
+    """Makes connections from this broker to others; each opens its socket on its first request.
 
     Args:
         config: Timeouts, and this broker's id.
         dial: Connects to the listener that brokers use among themselves.
         control_plane: The listener that controllers send their requests to.
-        dial_control_plane: Connects to that.
+        dial_control_plane: Connects to the control plane listener.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class BrokerClients:
     def to_coordinator(self, node: "Node") -> BrokerClient:
         """Make a connection to a transaction coordinator, or from one to a leader."""
         client_id = f"broker-{self._config.broker_id}-txn"
-        # A leader answers within its own time, which the connection is to outlast.
+        # A leader answers within its own time limit, which this connection's must exceed.
         return self._client(
             node.host, node.port, client_id, self._config.request_timeout_ms + _ANSWER_GRACE_MS
         )
@@ -57,7 +57,7 @@ class BrokerClients:
         """Make the connection on which the controller sends a broker its requests."""
         endpoint = registration.endpoint(self._control_plane)
         if endpoint is None:
-            # Nothing can be sent to it until it has the listener, which a new registration would show.
+            # Nothing can be sent to it until it registers again with this listener.
             logger.error("broker %d does not listen on %s", registration.broker_id, self._control_plane)
         return self._client(
             "" if endpoint is None else endpoint.host,
@@ -68,13 +68,13 @@ class BrokerClients:
         )
 
     def to_peer(self, node: "Node") -> BrokerClient:
-        """Make a connection to ask another broker about a third one, or to hand our session's key over."""
+        """Make a connection to ask another broker about a third one, or to hand over our session's key."""
         limit_ms = self._config.ottla_peer_timeout_ms
         client_id = f"broker-{self._config.broker_id}-peer"
         return self._client(node.host, node.port, client_id, limit_ms // 2, connect_timeout_ms=limit_ms // 5)
 
     def to_watched(self, node: "Node") -> BrokerClient:
-        """Make a connection to a broker whose session we watch over; it outlasts a broker that stands still."""
+        """Make a connection to a broker whose session we watch over; its timeout outlasts a temporary hang."""
         limit_ms = self._config.ottla_peer_timeout_ms
         client_id = f"broker-{self._config.broker_id}-watch"
         timeout_ms = max(_STANDSTILL_MS, 10 * limit_ms)

@@ -1,4 +1,4 @@
-"""The components of a broker, as they are put together by `cluster.broker.assembly`."""
+"""The components of a broker, as `cluster.broker.assembly` makes them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ class Components:
 
     Attributes:
         context: What handlers work with: replicas, metadata, controller and the rest.
-        listeners: Where clients and brokers come in.
-        timer: Ends what waits.
+        listeners: Accept the connections of clients and brokers.
+        timer: Expires requests that wait.
         connect: Makes a connection to another broker.
         handover: Hands the key of our session to other brokers; None where that is switched off.
         key_stores: The certificates of the listeners, and of connections to other brokers.
@@ -38,14 +38,14 @@ class Components:
     key_stores: KeyStores
 
     def set_broker_epoch(self, epoch: "BrokerEpoch") -> None:
-        """Take over a new registration: requests that were meant for the one before are stale from now on."""
+        """Adopt the epoch of a new registration: requests meant for an earlier one are stale from now on."""
         self.context.broker_epoch = epoch
         self.context.replicas.broker_epoch = epoch
         self.context.controller.registered()
 
 
 def describe_components(components: Components) -> dict[str, Any]:
-    """Describe what a running broker knows and does, without its replicas, as plain values."""
+    """Describe a running broker's components, without its replicas, as plain values."""
     context = components.context
     snapshot = context.metadata.snapshot
     return {
@@ -64,7 +64,7 @@ def describe_components(components: Components) -> dict[str, Any]:
 
 
 def partition_descriptions(replicas: Replicas) -> Iterator[dict[str, Any]]:
-    """Describe the replicas that a broker hosts, as plain values, one after the other."""
+    """Describe the replicas that a broker hosts, one by one, as plain values."""
     for partition in tuple(replicas.hosted):
         log = partition.log
         state = replicas.fetcher_pool.state_of(partition.topic_partition)

@@ -19,11 +19,11 @@ logger = logging.getLogger(__name__)
 
 _VERSION: Final = 3
 _LOOK_S: Final = 0.5
-"""How often it looks whether ZooKeeper is still there."""
+"""How often it checks that the session with ZooKeeper is live."""
 
 
 class ControlledShutdown:
-    """Asks the controller to let this broker go.
+    """Asks the controller to move this broker's leaders away.
 
     Args:
         broker: The broker.
@@ -41,11 +41,11 @@ class ControlledShutdown:
     async def depart(self) -> bool:
         """Move every leader away, with `controlled.shutdown.max.retries` retries.
 
-        Cancelled, it leaves some leaders here; they move when the broker has gone. It gives up once the session
-        with ZooKeeper may be over: no controller that can be asked moves anything then.
+        Cancelled, it leaves some leaders here; they move when the broker has gone. It gives up once the session with
+        ZooKeeper may be over: no controller could move a leader then.
 
         Returns:
-            Whether none are left.
+            Whether no leaders are left here.
         """
         if not self._broker.config.controlled_shutdown_enable:
             return False
@@ -58,7 +58,7 @@ class ControlledShutdown:
 
     async def _give_up_without_zookeeper(self, scope: trio.CancelScope) -> None:
         broker = self._broker
-        # No event reports that a session has run out, only the time that passed.
+        # No event reports that a session may have expired: only the elapsed time does.
         while broker.zookeeper.session_is_live(broker.clock.monotonic()):  # noqa: ASYNC110
             await trio.sleep(_LOOK_S)
         logger.warning("leaving without giving leaders away: ZooKeeper does not answer")
@@ -88,7 +88,7 @@ class ControlledShutdown:
 
         Raises:
             ApiError: the controller refuses.
-            ConnectionFailedError: it cannot be reached.
+            ConnectionFailedError: the controller cannot be reached.
         """
         broker = self._broker
         if broker.controller.is_active:

@@ -1,6 +1,6 @@
-"""Why a broker stopped: each reason that an operator can act on has its one message and its exit code.
+"""Why a broker stopped: each reason that an operator can act on has one message and one exit code.
 
-What is none of these is a bug of ours and leaves with its traceback.
+Any other failure is a bug of ours, and the broker exits with its traceback.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from storage.errors import DirectoryLockedError, InconsistentDirectoryError, Sto
 
 
 class ExitCode(IntEnum):
-    """What the broker's process ends with."""
+    """The exit codes of a broker's process."""
 
     STOPPED = 0  # as requested
     BUG = 1  # with a traceback
@@ -25,7 +25,7 @@ class ExitCode(IntEnum):
     PORT = 4  # a port is taken, or an address is not ours
     DIRECTORY_LOCKED = 5  # another broker runs on a log directory
     FOREIGN_DIRECTORY = 6  # a log directory belongs to another broker or cluster
-    DISK = 7  # full, failed or read-only: no log directory is left
+    DISK = 7  # no log directory is left: each is full, failed or read-only
     BROKER_ID_TAKEN = 8  # another live broker has our id
     KRAFT = 9  # a KRaft controller has taken the cluster over
 
@@ -34,7 +34,7 @@ class BrokerStopError(Exception):
     """The broker cannot start or go on, for a reason that an operator can act on.
 
     Attributes:
-        code: What the process ends with.
+        code: The exit code of the process.
     """
 
     def __init__(self, code: ExitCode, message: str) -> None:
@@ -43,7 +43,7 @@ class BrokerStopError(Exception):
 
 
 def stop_reason(failure: BaseException) -> BrokerStopError | None:
-    """Find the reason in what a broker's tasks raised; None where it is a bug.
+    """Find the reason in what a broker's tasks raised; return None if it is a bug.
 
     Args:
         failure: What left the outermost nursery: an error, or a group of them. Tasks that were cancelled

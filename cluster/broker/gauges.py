@@ -171,7 +171,7 @@ def _add_cleaner_gauges(metrics: "BrokerMetrics", components: "Components") -> N
 
     def recopied() -> float:
         last = cleaner.last_result
-        # It reads twice what it copies once.
+        # The log cleaner reads twice what it copies once.
         return 0.0 if last is None or not last.bytes_read else 200.0 * last.bytes_written / last.bytes_read
 
     def per_directory(value: "Callable[[Log], float]") -> "Callable[[], dict[Labels, float]]":

@@ -1,7 +1,7 @@
 """The key stores and trust stores of a running broker: changed through AlterConfigs, or under their paths.
 
-New connections shake hands by the new store, old ones stay. A store that cannot be used, or that Kafka would refuse
-(another subject, fewer alternative names, another number of entries), leaves the present one in place.
+New connections use the new store in their handshake; existing ones go on. A store that cannot be used, or that Kafka
+would refuse (another subject, fewer alternative names, another number of entries), leaves the present one in place.
 """
 
 import logging
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOOK_S: Final = 5.0
-"""How often the files are looked at."""
+"""How often the files are checked for changes."""
 _FLIGHTS_MAX: Final = 10
 _LOCATIONS: Final = ("ssl.keystore.location", "ssl.truststore.location")
 
@@ -40,14 +40,15 @@ _Signature = tuple[object, ...]
 
 @dataclass(slots=True)
 class _Stores:
-    """What a listener shakes hands by, and what it was made of.
+    """The TLS contexts of a listener, and the stores that they were made from.
 
     Attributes:
         material: The key and its certificates.
         trusted: The trusted certificates; None where no store is named.
         signature: The settings, and the files as they were.
         server: For new connections.
-        client: As a client of this listener of other brokers, without checks of names; None on those for others.
+        client: For connections to this listener of other brokers, without a check of host names; None for listeners
+            that brokers do not connect to.
     """
 
     material: KeyMaterial
@@ -82,10 +83,10 @@ class KeyStores:
         self._stores[endpoint.listener_name] = self._read(self._config, endpoint, tls.context)
 
     def client(self, listener: str) -> ssl.SSLContext:
-        """Return what connections to a listener of other brokers shake hands by now.
+        """Return the present TLS context for connections to a listener of other brokers.
 
         Raises:
-            ConfigError: a store cannot be used; at the first call only.
+            ConfigError: a store cannot be used; raised by the first call only.
         """
         if listener not in self._clients:
             self._clients[listener] = own_client_context(self._config, listener)
@@ -98,26 +99,26 @@ class KeyStores:
             values: The whole dynamic configuration of this broker, passwords plain.
 
         Raises:
-            ConfigError: a store cannot be used, or must not take the place of the present one.
+            ConfigError: a store cannot be used, or is not allowed to replace the present one.
         """
         named = {name for name in values if name.startswith(OWN_PREFIX) and base_name(name) in STORE_SETTINGS}
         for name in named:
             listener = listener_name(name.removeprefix(OWN_PREFIX).partition(".")[0])
             if listener not in self._listeners:
                 raise ConfigError(name, None, f"a listener with TLS: {listener} is none")
-        # A store that was set and is no longer has to be checked, too: what stands in the file holds again.
+        # A store whose dynamic setting is removed is checked, too: the file's setting applies again.
         candidate = self._config.with_dynamic(values)
         async with self._reading:
             await trio.to_thread.run_sync(self._check, candidate)
 
     def _check(self, candidate: "BrokerConfig") -> None:
-        """Check what a configuration would change; reads files, so call it in a thread."""
+        """Check the stores that a configuration would change; it reads files, so call it in a thread."""
         for name, (endpoint, _) in self._listeners.items():
             if _signature(candidate, name) != self._stores[name].signature:
                 self._compare(candidate, endpoint, self._stores[name], self._read(candidate, endpoint))
 
     async def refresh(self) -> None:
-        """Take over the stores as the settings and the files are now; one that cannot be used changes nothing."""
+        """Reload the stores whose settings or files have changed; one that cannot be used changes nothing."""
         async with self._reading:
             for name in self._listeners:
                 signature = _signature(self._config, name)
@@ -142,7 +143,7 @@ class KeyStores:
         logger.info("new connections to the listener %s see new certificates", name)
 
     async def follow_files(self) -> None:
-        """Take over files that change under their paths, until cancelled."""
+        """Reload stores whose files change, until cancelled."""
         while self._listeners:
             await trio.sleep(LOOK_S)
             await self.refresh()
@@ -168,10 +169,10 @@ class KeyStores:
         return _Stores(material, trusted, signature, server, client)
 
     def _compare(self, config: "BrokerConfig", endpoint: Endpoint, present: _Stores, new: _Stores) -> None:
-        """Check whether a store may take the place of another.
+        """Check that a store is allowed to replace another.
 
         Raises:
-            ConfigError: it may not.
+            ConfigError: it is not.
         """
         name = endpoint.listener_name
         key = own_setting(name, "ssl.keystore")
@@ -240,10 +241,10 @@ def _alternative_names(certificate: bytes) -> frozenset[str]:
 
 
 def _shake_hands(key: str, server_side: ssl.SSLContext, client_side: ssl.SSLContext) -> None:
-    """Try whether brokers with the old and the new stores would still reach each other.
+    """Check that brokers with the old and the new stores can still connect to each other.
 
     Raises:
-        ConfigError: they would not.
+        ConfigError: they cannot.
     """
     server = TlsSession(server_side, server_side=True)
     client = TlsSession(client_side, server_side=False)

@@ -32,7 +32,7 @@ def listener_security(
     environment: "Environment",
     key_stores: "KeyStores",
 ) -> Mapping[str, ListenerSecurity]:
-    """Return what peers have to pass on each listener that is not PLAINTEXT.
+    """Return the TLS and SASL that each listener demands of its peers, except PLAINTEXT ones.
 
     Raises:
         ConfigError: a setting of TLS or SASL cannot be used.
@@ -53,7 +53,7 @@ def broker_dial(
     key_stores: "KeyStores",
     listener: str,
 ) -> Dial:
-    """Return what connects to one of the listeners of other brokers: the inter-broker one, or the controller's.
+    """Return the dialer for a listener of other brokers: the inter-broker one, or the control plane's.
 
     Raises:
         ConfigError: a setting of TLS or SASL cannot be used.
@@ -61,7 +61,7 @@ def broker_dial(
     dial: Dial = environment.dial
     protocol = addresses.protocol_of(listener)
     if protocol.is_encrypted:
-        key_stores.client(listener)  # what cannot be used stops the start
+        key_stores.client(listener)  # a setting that cannot be used stops the start
         dial = dial_with_tls(dial, partial(key_stores.client, listener))
     if protocol.is_sasl:
         credentials = own_credentials(config, listener, environment.clock.wall_ms)
@@ -78,7 +78,7 @@ def _keys(
     retry_s: float,
     retry_max_s: float,
 ) -> JsonWebKeys:
-    """Return the key set at a URL, which is fetched from now on until the broker ends."""
+    """Return the key set at a URL; a task keeps it fresh until the broker ends."""
     keys = JsonWebKeys(
         url,
         refresh_s=refresh_s,

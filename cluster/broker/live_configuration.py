@@ -24,10 +24,10 @@ logger = logging.getLogger(__name__)
 _SLICE: Final = 64
 """Topics whose settings are read between two turns of the loop."""
 EntityFollower: TypeAlias = Callable[[Mapping[str, Mapping[str, str]], bool], None]
-"""Takes configurations by the entity's path, and whether they are all of the type."""
+"""Takes configurations by entity path, and whether these are all entities of the type."""
 
 _OF_TOPICS: Final = frozenset(name for default in TOPIC_DEFAULTS.values() for name in synonyms_of(default))
-"""The broker settings that topics without settings of their own go by."""
+"""The broker settings that are defaults of topic settings."""
 
 
 class LiveConfiguration:
@@ -35,7 +35,7 @@ class LiveConfiguration:
 
     Attributes:
         on_unclean_election: Called when unclean elections become allowed, for a topic or, by None, for all.
-        on_broker_change: Awaited after each change of this broker's settings, one to the same values included.
+        on_broker_change: Awaited after each change of this broker's settings, even one that sets the same values.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class LiveConfiguration:
         self._followers: dict[str, list[EntityFollower]] = {}
 
     def follow_entities(self, entity_type: str, follower: EntityFollower) -> None:
-        """Tell a follower the configuration of each entity of a type, at `load`, after each change of it.
+        """Call a follower with the configurations of a type of entity, at `load` and after each change.
 
         It is called again whenever `follow` begins: a broker that was away for long may have missed changes.
 
@@ -85,11 +85,11 @@ class LiveConfiguration:
         return await self._log_configs(await self._store.read_config_names(TOPICS))
 
     def attach(self, logs: "LogStore") -> None:
-        """Have changes take effect on logs, now that they are open."""
+        """Apply changes to the logs, too, now that they are open."""
         self._logs = logs
 
     async def follow(self) -> None:
-        """Take over changes until cancelled, or until the session expires: then call it again."""
+        """Apply changes until cancelled, or until the session expires: then call it again."""
         try:
             await self._load_entities()
             await self._changes.follow(self._changed)
@@ -97,7 +97,7 @@ class LiveConfiguration:
             logger.info("changes of configuration are followed again when the session is renewed")
 
     async def _changed(self, entity_path: str) -> None:
-        """Take over the configuration of one entity; `entity_path` is its path below /config."""
+        """Apply the changed configuration of one entity; `entity_path` is its path below /config."""
         entity_type, _, name = entity_path.partition("/")
         try:
             if entity_type == TOPICS:
@@ -130,7 +130,7 @@ class LiveConfiguration:
             self.on_unclean_election(topic)
 
     async def _renew_passwords(self) -> None:
-        """Encrypt by the present secret what the old one had encrypted."""
+        """Encrypt passwords again with the present secret if the old one had encrypted them."""
         passwords, name = StoredPasswords(self._config), str(self._config.broker_id)
         stored, _ = await self._store.read_config(BROKERS, name)
         if passwords.renewed(stored) != stored:

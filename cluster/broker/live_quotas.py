@@ -1,4 +1,4 @@
-"""The quotas of clients and addresses as ZooKeeper has them, taken over while the broker runs."""
+"""The quotas of clients and addresses, kept as ZooKeeper has them while the broker runs."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 def client_quotas(config: "BrokerConfig") -> ClientQuotas:
-    """Make the quotas of a broker's clients; nobody has one yet."""
+    """Make the quotas of a broker's clients; none is set yet."""
     return ClientQuotas(
         config.quota_window_num,
         config.quota_window_size_seconds * 1000,
@@ -40,11 +40,11 @@ def client_quotas(config: "BrokerConfig") -> ClientQuotas:
 class LiveQuotas:
     """Keeps quotas as the configurations of users, clients and addresses have them.
 
-    Requests pay for quotas only while a client has one.
+    Requests are charged only while at least one client has a quota.
 
     Args:
         quotas: The quotas of clients.
-        limits: Looks up hosts that have a limit by name.
+        limits: Looks up the hosts whose limits are given by host name.
     """
 
     def __init__(self, quotas: ClientQuotas, limits: "ConnectionLimits") -> None:
@@ -56,7 +56,7 @@ class LiveQuotas:
         self._on_rates: Callable[[], None] | None = None
 
     def follow(self, live: "LiveConfiguration") -> None:
-        """Take over every quota that the live configuration reads, from its next load on."""
+        """Follow every quota that the live configuration reads, from its next load on."""
         for entity_type in (USERS, CLIENTS):
             live.follow_entities(entity_type, partial(self._clients_changed, entity_type))
         live.follow_entities(IPS, self._addresses_changed)
@@ -69,7 +69,7 @@ class LiveQuotas:
         timer: "Timer",
         nursery: "trio.Nursery",
     ) -> None:
-        """Have quotas hold, now that there are requests and connections."""
+        """Enforce the quotas, now that there are requests and connections."""
         self._context = context
         self._throttling = Throttling(self.quotas, clock, timer)
 
@@ -81,7 +81,7 @@ class LiveQuotas:
         apply()
 
     def add_probes(self, metrics: "BrokerMetrics") -> None:
-        """Have the metrics show how often and how long clients are held back."""
+        """Add how often and how long clients are throttled to the metrics."""
         by_type = self.quotas.by_type
         metrics.probe(
             "kafka_server_clientquotas_throttled",
@@ -119,7 +119,7 @@ class LiveQuotas:
             self._on_rates()
 
     async def _apply_rates(self, connections: "ConnectionQuotas") -> None:
-        """Look up the hosts that are given by name, and have the limits hold."""
+        """Look up the hosts that are given by name, and enforce the limits."""
         found: dict[str | None, int] = {}
         for host, limit in tuple(self._rates.items()):
             if host is DEFAULT or host is None:

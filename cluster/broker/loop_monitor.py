@@ -1,8 +1,8 @@
-"""How long the broker's loop stands still, and which task holds it.
+"""How long the broker's loop stalls, and which task holds it.
 
-A *turn* is what the loop does between two looks at its sockets and timers: one step of each task that is ready. While
-it lasts nothing else happens, to anybody. Each turn is measured by the wall clock, so that one in which the machine
-took the processor away counts, too; its longest step names the task.
+A *turn* is what the loop does between two polls of its sockets and timers: one step of each task that is ready.
+Nothing else runs during a turn. Each turn is measured in elapsed time, not processor time, so one in which the
+machine took the processor away counts, too. The task with the longest step is named.
 """
 
 import logging
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 WINDOW_S: Final = 30.0
-"""The longest turn is that of the last one or two such windows, so that a dashboard sees it and it passes again."""
+"""The longest turn is that of the last one or two such windows: long enough for a dashboard to see it."""
 LOG_AGAIN_S: Final = 1.0
-"""Long turns that follow each other are logged once in this time."""
+"""The least time between two log lines about long turns."""
 COUNTED_S: Final = 0.001
-"""Shorter turns are not counted: they are nearly all there are."""
+"""Shorter turns, nearly all of them, are not counted."""
 _ITSELF: Final = "trio"
-"""Who held the loop where no task did: timeouts that expired by the thousand."""
+"""The name shown when no task held the loop: thousands of timeouts expired, for example."""
 
 
 class Turn(NamedTuple):
@@ -57,7 +57,7 @@ class LoopMonitor(Instrument):
         self._log_above_s = log_above_s
         now = clock.monotonic()
         self._turn_began: MonotonicSeconds | None = (
-            None  # none is begun where it was added in the middle of one
+            None  # None: the monitor can be added in the middle of a turn
         )
         self._step_began = self._window_began = now
         self._logged_at = now - LOG_AGAIN_S
@@ -70,19 +70,19 @@ class LoopMonitor(Instrument):
         self.slow_turns = 0
 
     def add_probes(self, metrics: "BrokerMetrics") -> None:
-        """Show what is measured in a broker's metrics."""
+        """Add the measurements to a broker's metrics."""
         self._observe = metrics.loop_turn_ms.only.observe
         metrics.probe("ottla_loop_slowturns", lambda: float(self.slow_turns))
         metrics.probe("ottla_loop_longestturnms", self._longest_by_task)
 
     @property
     def longest(self) -> Turn:
-        """The longest turn of late."""
+        """The longest turn of the last one or two windows."""
         self._roll(self._monotonic())
         return max(self._present, self._former)
 
     def take_longest(self) -> Turn:
-        """Return the longest turn since this was last asked."""
+        """Return the longest turn since the last call."""
         taken, self._since_asked = self._since_asked, NO_TURN
         return taken
 
@@ -99,7 +99,7 @@ class LoopMonitor(Instrument):
         self._longest_step_s = 0.0
 
     def before_task_step(self, task: "trio.lowlevel.Task") -> None:
-        """Begin a task's step, and with it end the one before."""
+        """Begin a task's step, which ends the one before."""
         now = self._monotonic()
         took = now - self._step_began
         if took > self._longest_step_s:
@@ -140,10 +140,10 @@ class LoopMonitor(Instrument):
             self._window_began = MonotonicSeconds(now)
 
     def describe(self) -> dict[str, Any]:
-        """Describe the longest turn of late, as plain values."""
+        """Describe the longest recent turn, as plain values."""
         longest = self.longest
         return {"longest_turn_ms": round(longest.seconds * 1000, 1), "task": longest.task}
 
 
 def _observe_nothing(_: float) -> None:
-    """Stand for the histogram before there is one."""
+    """Do nothing: in place of the histogram until there is one."""

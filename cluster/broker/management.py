@@ -1,4 +1,4 @@
-"""What can be asked of a broker on its management socket: itself, and what happens to it while a caller listens."""
+"""The methods of a broker's management socket: descriptions, and a stream of its state changes."""
 
 import math
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -16,7 +16,7 @@ PARTITIONS_PER_TURN: Final = 200
 
 
 class ManagedBroker(Protocol):
-    """What is needed of the broker; `Broker` has it."""
+    """The parts of a broker that the socket needs; `Broker` has them."""
 
     metrics: BrokerMetrics
     changes: StateChanges
@@ -28,21 +28,21 @@ class ManagedBroker(Protocol):
         ...
 
     def partition_descriptions(self) -> Iterator[dict[str, Any]]:
-        """Describe the replicas that it hosts, one after the other; the loop may turn between them."""
+        """Describe the replicas that it hosts, one by one; other tasks can run in between."""
         ...
 
     def stop(self) -> None:
-        """Have it leave in good order."""
+        """Stop it in good order."""
         ...
 
 
 def management_methods(broker: ManagedBroker) -> dict[str, Method]:
-    """Return what can be asked of a broker, by name.
+    """Return the methods of the management socket, by name.
 
     `describe` returns everything at once; `partitions` only the replicas it hosts; `metrics` the counters and
-    gauges; `longest_turn` how long the loop stood still at most since this was last asked; `wait_ready`
+    gauges; `longest_turn` the loop's longest turn since this was last asked; `wait_ready`
     answers when the broker serves, or after `timeout_ms` with whether it does;
-    `changes` streams what happens; `stop` has it leave in good order.
+    `changes` streams what happens; `stop` stops it in good order.
     """
 
     async def describe(params: Mapping[str, Any]) -> object:

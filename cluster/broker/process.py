@@ -37,7 +37,7 @@ def run(config: "BrokerConfig", link: "GuardianLink | None") -> int:
         link: To the guardian that watches over this process, if there is one.
 
     Returns:
-        The exit code of the process, one of `ExitCode`; what is wrong has been logged.
+        The exit code of the process, one of `ExitCode`; the reason has been logged.
     """
     try:
         set_process_limits()
@@ -54,7 +54,7 @@ def run(config: "BrokerConfig", link: "GuardianLink | None") -> int:
 
 
 async def _run_process(config: "BrokerConfig", link: "GuardianLink | None") -> None:
-    """Run the one broker of a process: signals stop it, and what it has loaded is left out of collections."""
+    """Run the one broker of a process: signals stop it, and the garbage collector skips what its start loaded."""
     environment = real_environment()
     broker = Broker(config, environment, link)
     monitor = broker.loop_monitor = LoopMonitor(environment.clock, config.ottla_loop_turn_warn_ms / 1000)
@@ -76,7 +76,7 @@ async def _watch_signals(
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
     with trio.open_signal_receiver(*numbers) as signals:
-        # The threads are printed by the C handler, at once, even while the loop hangs; then trio hears of the signal.
+        # The threads are printed by the C handler, at once, even while the loop hangs; then trio receives the signal.
         faulthandler.register(signal.SIGQUIT, all_threads=True, chain=True)
         task_status.started()
         async for number in signals:
@@ -89,7 +89,7 @@ async def _watch_signals(
 
 
 async def _beat(broker: "Broker", link: "GuardianLink", limit_s: float) -> None:
-    """Show the guardian that the loop turns, from when the broker serves until it has stopped."""
+    """Send heartbeats to the guardian, from when the broker serves until it has stopped."""
     await broker.ready.wait()
     link.watch(limit_s)
     try:
@@ -101,7 +101,7 @@ async def _beat(broker: "Broker", link: "GuardianLink", limit_s: float) -> None:
 
 
 async def _freeze_loaded(broker: "Broker") -> None:
-    """Take what a broker has loaded out of the garbage collector's sight: it stays, and looking costs time."""
+    """Exclude what a broker has loaded from garbage collections: it stays, and scanning it costs time."""
     await broker.ready.wait()
     gc.collect()
     gc.freeze()

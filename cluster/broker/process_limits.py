@@ -1,4 +1,4 @@
-"""What a broker sets in its process before it starts: descriptors, and how the interpreter schedules threads."""
+"""The limits that a broker sets for its process before it starts: descriptors, and how long a thread runs."""
 
 import logging
 import resource
@@ -8,15 +8,15 @@ from typing import Final
 logger = logging.getLogger(__name__)
 
 SWITCH_INTERVAL_S: Final = 0.0005
-"""How long a thread may hold the interpreter while another one wants it: the loop is not to wait for kazoo's."""
+"""How long a thread may hold the interpreter while another one wants it: the loop must not wait for kazoo's threads."""
 DESCRIPTORS_FOR_FILES: Final = 64
-"""Descriptors that connections leave to files: without any, a log cannot roll, and the first use of a module fails."""
+"""Descriptors that connections leave to files: with none left, a log cannot roll, and an import fails."""
 DESCRIPTORS_WANTED: Final = 10_000
 """Files of logs and connections: with fewer, a broker of many partitions runs out."""
 
 
 def set_process_limits() -> None:
-    """Take as many descriptors as the system allows, and have threads give way soon."""
+    """Raise the descriptor limit as far as the system allows, and shorten the thread switch interval."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
@@ -28,6 +28,6 @@ def set_process_limits() -> None:
 
 
 def connection_descriptor_max() -> int:
-    """Return the descriptor from which on connections are not taken any more."""
+    """Return the descriptor number from which on new connections are refused."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 1 << 31 if soft == resource.RLIM_INFINITY else max(soft - DESCRIPTORS_FOR_FILES, soft // 2)

@@ -1,8 +1,7 @@
 """Membership of the cluster: the registration in ZooKeeper, kept up across expired sessions.
 
 When a session expires, every ephemeral node is gone: the broker registers again, with a new broker epoch,
-as soon as ZooKeeper gives it a new session, and calls those who have something to do about it. Its data
-stays served meanwhile.
+as soon as ZooKeeper gives it a new session, and calls its listeners. It keeps serving its data meanwhile.
 """
 
 import logging
@@ -50,7 +49,7 @@ class Registration:
         Args:
             zookeeper: The session.
             store: Registers.
-            directories: Return the log directories that are online and locked: one of them records the session.
+            directories: Returns the log directories that are online and locked: one of them records the session.
             link: To the guardian, which closes the session should this process die.
             clock: Monotonic time.
         """
@@ -76,7 +75,7 @@ class Registration:
         self._listeners.append(listener)
 
     async def close_former_session(self, hosts: str, access: "ZooKeeperAccess") -> None:
-        """Close the session that a former life of this broker left behind, so that its node is gone at once.
+        """Close the session that an earlier process of this broker left behind, so that its node is gone at once.
 
         Args:
             hosts: `zookeeper.connect`.
@@ -85,9 +84,9 @@ class Registration:
         await trio.to_thread.run_sync(self._records.close_former, hosts, self._clock.monotonic, access)
 
     async def in_session(self, operation: "Callable[[], Awaitable[_T]]") -> "_T":
-        """Do something with ZooKeeper before this broker is registered, again in a new session if one expires.
+        """Run an operation on ZooKeeper before this broker is registered, again in a new session if one expires.
 
-        A start takes as long as its logs take to recover, and must not fail because the session did not last.
+        A start takes as long as the recovery of its logs, and must not fail because the session did not last.
         """
         while True:
             try:
@@ -107,7 +106,7 @@ class Registration:
         await self.in_session(partial(self._register, registration))
 
     async def keep(self) -> NoReturn:
-        """Register again after each expired session, for ever.
+        """Register again after each expired session, forever.
 
         Raises:
             BrokerIdTakenError: another live broker took this id meanwhile.
@@ -124,17 +123,18 @@ class Registration:
                 self._expired.set()  # this one expired too
 
     async def wait_member(self) -> None:
-        """Wait until this broker is registered; returns at once where it is."""
+        """Wait until this broker is registered; return at once if it is."""
         await self._member.wait()
 
     def left(self) -> None:
-        """Note that the session was closed in good order: nobody has to close it any more."""
+        """Note that the session was closed in good order: neither the guardian nor the next start closes it."""
         self._records.erase()
         if self._link is not None:
             self._link.announce_closed()
 
     async def _register(self, registration: "BrokerRegistration") -> None:
-        # Who closes the session should this process die has to know it before it owns the broker's node.
+        # Hand out the key before the session owns the broker's node: the guardian or the next start closes the session
+        # should this process die.
         if self._expired.is_set():
             self._expired = trio.Event()
         await self._zookeeper.renew_session()

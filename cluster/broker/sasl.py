@@ -70,7 +70,7 @@ class Identities:
 def sasl_settings(
     config: "BrokerConfig", listener: str, identities: Identities, answer_versions: AnswerVersions
 ) -> SaslSettings:
-    """Return what a SASL listener authenticates by.
+    """Return the SASL settings of a listener.
 
     Raises:
         ConfigError: a mechanism is not served, or lacks its JAAS entry.
@@ -88,7 +88,7 @@ def sasl_settings(
 
 
 def own_credentials(config: "BrokerConfig", listener: str, wall_ms: Callable[[], int]) -> SaslCredentials:
-    """Return who this broker is to others, on one of their SASL listeners.
+    """Return the credentials by which this broker logs in to a SASL listener of other brokers.
 
     Raises:
         ConfigError: the mechanism is not enabled there, or its JAAS entry lacks user and password.
@@ -145,7 +145,7 @@ def _server(
 
 
 def _validator(config: "BrokerConfig", listener: str, handler: object, identities: Identities) -> Validate:
-    """Return what checks bearer tokens: one of Kafka's two classes, by its name."""
+    """Return the validator of bearer tokens: one of Kafka's two classes, by its name."""
     if handler in (None, _UNSECURED_HANDLER):
         return _unsecured_validator(config, listener, identities)
     if handler not in _SIGNED_HANDLERS:
@@ -178,7 +178,7 @@ def _validator(config: "BrokerConfig", listener: str, handler: object, identitie
 
 
 def _unsecured_validator(config: "BrokerConfig", listener: str, identities: Identities) -> Validate:
-    """Return what takes tokens without a signature, by the options of the JAAS entry: for development."""
+    """Return a validator that accepts unsigned tokens, with the options of the JAAS entry: for development."""
     logger.warning(
         "the listener %s takes unsigned OAUTHBEARER tokens: anybody who reaches it may be anybody", listener
     )

@@ -1,4 +1,4 @@
-"""Publishes what happens to a broker's components as state changes."""
+"""Publishes the state changes of a broker's components."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class StateChangePublisher:
-    """Follows the components in which changes happen, and publishes them.
+    """Follows the components, and publishes their changes.
 
     Args:
         changes: Where they are published.
@@ -23,15 +23,15 @@ class StateChangePublisher:
         self._changes = changes
 
     def follow(self, replicas: "Replicas") -> None:
-        """Publish what happens to the replicas on this broker."""
+        """Publish the changes of the replicas on this broker."""
         replicas.roles.on_leadership_change.append(self._roles_taken)
         replicas.roles.on_stopped.append(self._stopped)
         replicas.isr_changes.on_committed.append(self._isr_committed)
 
     def controller_decided(self, change: "StateChange") -> None:
-        """Publish what the controller on this broker has decided."""
+        """Publish a decision of the controller on this broker."""
         if change.before == change.after and change.broker_id is not None:
-            return  # a replica that stays what it was is no change
+            return  # a replica that keeps its state is no change
         leadership = change.leadership
         what: dict[str, object] = {
             "topic": change.partition.topic,

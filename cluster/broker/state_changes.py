@@ -1,4 +1,4 @@
-"""What happens to a broker: written to the journal, and handed to those that listen on the management socket."""
+"""The state changes of a broker: written to the journal, and streamed to listeners on the management socket."""
 
 from collections import deque
 from collections.abc import AsyncIterator
@@ -14,10 +14,10 @@ EVENTS_KEPT_MAX: Final = 1000
 
 
 class StateChanges:
-    """What happens to a broker, written to the journal and handed to listeners.
+    """The state changes of a broker, written to the journal and handed to listeners.
 
     Attributes:
-        journal: Where everything is noted; None while there is none.
+        journal: Where every change is written; None while there is no journal.
     """
 
     def __init__(self) -> None:
@@ -25,11 +25,11 @@ class StateChanges:
         self._listeners: dict[_Listener, None] = {}
 
     def publish(self, kind: str, **what: Any) -> None:
-        """Note an event, and tell every listener of it. Never waits.
+        """Write a change to the journal, and hand it to every listener. Never waits.
 
         Args:
             kind: What happened.
-            what: What it happened to, made of what msgpack knows.
+            what: What it happened to, in types that msgpack can encode.
         """
         if self.journal is not None:
             self.journal.note(kind, what)

@@ -6,7 +6,7 @@ import trio
 
 
 def format_tasks() -> str:
-    """Return the tree of all tasks, each with the lines of code that it waits at, the innermost last."""
+    """Return the tree of all tasks, each with the stack that it waits in, the innermost frame last."""
     root = trio.lowlevel.current_root_task()
     return "" if root is None else "\n".join(_lines(root, ""))
 

@@ -36,7 +36,7 @@ def tls_listener(config: "BrokerConfig", endpoint: Endpoint) -> TlsListener:
 
 
 def listener_context(config: "BrokerConfig", endpoint: Endpoint) -> ssl.SSLContext:
-    """Return what new connections of a listener shake hands by, as the settings and files are now.
+    """Return the TLS context for new connections of a listener, from the present settings and files.
 
     Raises:
         ConfigError: a setting, a store or a password cannot be used.
@@ -53,7 +53,7 @@ def listener_context(config: "BrokerConfig", endpoint: Endpoint) -> ssl.SSLConte
 
 
 def own_client_context(config: "BrokerConfig", listener: str) -> ssl.SSLContext:
-    """Return what connections to a listener of other brokers shake hands by.
+    """Return the TLS context for connections to a listener of other brokers.
 
     Raises:
         ConfigError: a setting, a store or a password cannot be used.
@@ -65,7 +65,7 @@ def own_client_context(config: "BrokerConfig", listener: str) -> ssl.SSLContext:
 
 
 def lookup(config: "BrokerConfig", listener: str) -> Lookup:
-    """Return what finds the ``ssl.*`` settings of a listener: its own, else the broker's."""
+    """Return a lookup of the ``ssl.*`` settings of a listener: its own, else the broker's."""
 
     def find(name: str) -> str | None:
         value = config.of_listener(listener, name)

@@ -1,4 +1,4 @@
-"""Delegation tokens over a broker's life: made of the configuration, followed, and removed when they have expired."""
+"""Delegation tokens over a broker's life: created from the configuration, followed, removed when expired."""
 
 import logging
 import math
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wire.types import WallMs
 
 _LOOK_S: Final = 5.0
-"""How often a broker looks whether it has become the controller."""
+"""How often a broker checks whether it has become the controller."""
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 def stored_tokens(
     config: "BrokerConfig", zookeeper: "ZooKeeper", wall_ms: "Callable[[], WallMs]"
 ) -> StoredTokens:
-    """Make the tokens of a broker, which are switched off without a secret; none is read yet."""
+    """Make the tokens of a broker, disabled without a secret; none is read yet."""
     secret = config.delegation_token_secret_key or config.delegation_token_master_key
     settings = None
     if secret:
