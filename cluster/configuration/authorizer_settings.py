@@ -1,4 +1,4 @@
-"""The settings of the authorizer, which Kafka's configuration does not know and its authorizer reads by itself."""
+"""The settings of the authorizer, which in Kafka are not broker settings: its authorizer reads them itself."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
@@ -8,7 +8,7 @@ from cluster.configuration.errors import ConfigError
 AUTHORIZER_CLASSES: Final = frozenset(
     {"kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer"}
 )
-"""Kafka's names of the authorizer that keeps its rules in ZooKeeper, which is the one that is served."""
+"""Kafka's names of the one authorizer that is served: it keeps its rules in ZooKeeper."""
 SUPER_USERS: Final = "super.users"
 ALLOW_WITHOUT_RULES: Final = "allow.everyone.if.no.acl.found"
 AUTHORIZER_URL: Final = "authorizer.zookeeper.url"
@@ -16,7 +16,7 @@ _PREFIX: Final = "authorizer.zookeeper."
 
 
 class Settings(Protocol):
-    """What is read of a broker's settings; `BrokerConfig` has it."""
+    """The broker settings that this module reads; `BrokerConfig` has them."""
 
     originals: Mapping[str, str]
 
@@ -32,11 +32,11 @@ class Settings(Protocol):
 
 
 class AuthorizerSettings(NamedTuple):
-    """What an authorizer is made of.
+    """The settings of an authorizer.
 
     Attributes:
         super_users: The principals that may do everything.
-        allow_without_rules: Whether a resource without rules is open to everybody.
+        allow_without_rules: Whether everybody may use a resource without rules.
     """
 
     super_users: tuple[str, ...]
@@ -49,7 +49,7 @@ def is_authorizer_setting(name: str) -> bool:
 
 
 def authorizer_settings(config: Settings) -> AuthorizerSettings | None:
-    """Return the settings of the authorizer that is asked for; None where there is none.
+    """Return the settings of the configured authorizer; None if there is none.
 
     Raises:
         ConfigError: the class is not Kafka's, a super user is not `Type:name`, or the rules would be kept in another
@@ -73,7 +73,7 @@ def authorizer_settings(config: Settings) -> AuthorizerSettings | None:
 
 
 def _super_users(text: str) -> tuple[str, ...]:
-    """Read principals between semicolons: distinguished names hold commas."""
+    """Read principals separated by semicolons, because distinguished names contain commas."""
     entries = tuple(entry.strip() for entry in text.split(";") if entry.strip())
     for entry in entries:
         kind, colon, name = entry.partition(":")

@@ -1,4 +1,4 @@
-"""The configuration of one broker: a file's values, what ZooKeeper holds over them, and the typed result."""
+"""The configuration of one broker: a file's values, ZooKeeper's dynamic ones over them, and the typed result."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -27,12 +27,12 @@ _WARNED: Final = {
     "metric.reporters": "metrics are read from ottla.metrics.port",
     "kafka.metrics.reporters": "metrics are read from ottla.metrics.port",
 }
-"""Settings that others count on, and that have no effect here, with the reason."""
+"""Settings with no effect here although operators rely on them, with the reason."""
 UNLIMITED: Final = (1 << 63) - 1
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from; the numbers are DescribeConfigs' own."""
+    """The source of a value; the numbers are those of DescribeConfigs."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -52,7 +52,7 @@ class SourcedValue(NamedTuple):
 class BrokerConfig(ServedValues):
     """Every served setting as a typed attribute, and the layers that the values come from.
 
-    Values of settings that may change at run time are replaced in place by `apply_dynamic`, so code reads
+    Values of settings that can change at run time are replaced in place by `apply_dynamic`, so code reads
     `config.x` where it needs x and keeps no copy. One loop owns a configuration.
 
     Args:
@@ -95,22 +95,22 @@ class BrokerConfig(ServedValues):
 
     @property
     def leader_replication_throttled_rate(self) -> int:
-        """How many bytes a second leaders send of throttled replicas; `UNLIMITED` without a throttle."""
+        """Bytes a second that leaders send for throttled replicas; `UNLIMITED` without a throttle."""
         return self._throttle("leader.replication.throttled.rate")
 
     @property
     def follower_replication_throttled_rate(self) -> int:
-        """How many bytes a second followers copy of throttled replicas; `UNLIMITED` without a throttle."""
+        """Bytes a second that followers copy for throttled replicas; `UNLIMITED` without a throttle."""
         return self._throttle("follower.replication.throttled.rate")
 
     @property
     def replica_alter_log_dirs_rate(self) -> int:
-        """How many bytes a second are copied between directories; `UNLIMITED` without a throttle."""
+        """Bytes a second that are copied between log directories; `UNLIMITED` without a throttle."""
         return self._throttle("replica.alter.log.dirs.io.max.bytes.per.second")
 
     @cached_property
     def zookeeper_access(self) -> ZooKeeperAccess:
-        """How ZooKeeper is reached; the stores are read when this is first asked for.
+        """The TLS and authentication for ZooKeeper; the stores are read on first access.
 
         Raises:
             ConfigError: a setting, a store or a password cannot be used.
@@ -140,26 +140,26 @@ class BrokerConfig(ServedValues):
         return self._values.get(own_setting(listener, name), self._values[name])
 
     def own_of_listener(self, listener: str, name: str) -> Value:
-        """Return what a listener has of a setting for itself; None where it has nothing of its own."""
+        """Return a listener's own value of a setting; None if it has none."""
         return self._values.get(own_setting(listener, name))
 
     def of_mechanism(self, listener: str, mechanism: str, name: str) -> Value:
-        """Return what a listener has of a setting for one SASL mechanism; else the listener's, else the broker's."""
+        """Return a setting's value for one SASL mechanism of a listener, else the listener's, else the broker's."""
         own = own_setting(listener, f"{mechanism.lower()}.{name}")
         return self._values[own] if own in self._values else self.of_listener(listener, name)
 
     def own_of_mechanism(self, listener: str, mechanism: str, name: str) -> Value:
-        """Return what a listener has of a setting for one SASL mechanism; None where it has nothing of its own."""
+        """Return a listener's own value of a setting for one SASL mechanism; None if it has none."""
         return self._values.get(own_setting(listener, f"{mechanism.lower()}.{name}"))
 
     def log_config_defaults(self) -> LogConfig:
-        """Return what a topic without settings of its own gets, from the present values."""
+        """Return the configuration of a topic without settings of its own, from the present values."""
         return LogConfig.from_strings(
             {topic: text_of(self._values[broker]) for topic, broker in TOPIC_DEFAULTS.items()}
         )
 
     def sources_of(self, name: str) -> Iterator[SourcedValue]:
-        """Return every text that a setting's value could come from, the one that holds first."""
+        """Return every source that has a value for a setting, the one in effect first."""
         names = synonyms_of(name)
         for layer, source in self._layers():
             for synonym in names:
@@ -171,7 +171,7 @@ class BrokerConfig(ServedValues):
                 yield SourcedValue(synonym, default, ConfigSource.DEFAULT)
 
     def own_settings(self) -> list[Setting]:
-        """Return the settings that single listeners have of their own, under their full names."""
+        """Return the settings of individual listeners, under their full names."""
         names = {name: None for layer, _ in self._layers() for name in layer if name.startswith(OWN_PREFIX)}
         settings = broker_settings()
         return [
@@ -187,10 +187,10 @@ class BrokerConfig(ServedValues):
 
         Args:
             values: The whole dynamic configuration of the broker, or of all brokers.
-            per_broker: Whether they are one broker's; a default of all may not hold a broker's own things.
+            per_broker: Whether they belong to one broker; the default of all brokers cannot have per-broker settings.
 
         Raises:
-            ConfigError: one of them may not change at run time, or has a wrong value.
+            ConfigError: one of them cannot change at run time, or has a wrong value.
         """
         for name, text in values.items():
             setting = dynamic_settings().get(name) or broker_settings().get(base_name(name))
@@ -216,7 +216,7 @@ class BrokerConfig(ServedValues):
             _require_served(setting, name, text)
 
     def apply_dynamic(self, broker: Mapping[str, str], default: Mapping[str, str]) -> frozenset[str]:
-        """Take over the dynamic configuration as ZooKeeper has it, and tell the listeners what changed.
+        """Apply the dynamic configuration that ZooKeeper has, and call the listeners with the changes.
 
         A value that cannot be used is left out with a warning: it was stored without a check.
 
@@ -231,7 +231,7 @@ class BrokerConfig(ServedValues):
         self.dynamic_default = _usable(default)
         before = self._values
         self._set_values(_resolve(self._layers()) | {"broker.id": self.broker_id})
-        names = before.keys() | self._values.keys()  # a listener's own setting comes and goes
+        names = before.keys() | self._values.keys()  # a listener's own setting can be added and removed
         changed = frozenset(name for name in names if before.get(name) != self._values.get(name))
         if changed:
             for listener in self._listeners:
@@ -239,14 +239,14 @@ class BrokerConfig(ServedValues):
         return changed
 
     def with_dynamic(self, broker: Mapping[str, str]) -> "BrokerConfig":
-        """Return this configuration as it would be with other dynamic values of this broker."""
+        """Return a copy of this configuration with other dynamic values of this broker."""
         other = copy(self)
         other._listeners = []
         other.apply_dynamic(broker, self.dynamic_default)
         return other
 
     def assign_broker_id(self, broker_id: BrokerId) -> None:
-        """Settle the id of a broker that was given none."""
+        """Set the id of a broker that was configured without one."""
         self._set_values(self._values | {"broker.id": broker_id})
 
     def _throttle(self, name: str) -> int:
@@ -266,7 +266,7 @@ class BrokerConfig(ServedValues):
 
 
 def text_of(value: Value) -> str:
-    """Return a value as it would stand in a file."""
+    """Return a value in the form that it has in a file."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return ",".join(value) if isinstance(value, tuple) else str(value)
@@ -328,7 +328,7 @@ def _resolve(layers: tuple[tuple[Mapping[str, str], ConfigSource], ...]) -> dict
 
 
 def _resolve_own(layers: tuple[tuple[Mapping[str, str], ConfigSource], ...]) -> dict[str, Value]:
-    """Return the values of the settings that single listeners have of their own."""
+    """Return the values of the settings of individual listeners."""
     values: dict[str, Value] = {}
     for layer, _ in reversed(layers):
         for name, text in layer.items():
@@ -346,7 +346,7 @@ def _scaled(value: Value, factor: int) -> Value:
 
 
 def _check_together(config: BrokerConfig) -> None:
-    """Check what a table cannot: values that are needed, and values that must fit each other."""
+    """Check what a table cannot: required values, and values that must be consistent with each other."""
     values: Any = config
     if not values.zookeeper_connect:
         raise ConfigError("zookeeper.connect", None, "the ZooKeeper servers, as host:port,host:port")

@@ -1,4 +1,4 @@
-"""Every setting that is known, by name, and what is made of a name that is not."""
+"""Every known setting by name, and the nearest one to an unknown name."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -27,7 +27,7 @@ def broker_settings() -> Mapping[str, Setting]:
 
 @cache
 def dynamic_settings() -> Mapping[str, Setting]:
-    """Return the broker settings that are held in ZooKeeper only, by name."""
+    """Return the broker settings that exist in ZooKeeper only, by name."""
     return {setting.name: setting for setting in read_table(dynamic.TABLE)}
 
 
@@ -38,13 +38,13 @@ def topic_settings() -> Mapping[str, Setting]:
 
 
 def nearest_name(name: str, known: Iterable[str] | None = None) -> str | None:
-    """Return the known setting that an unknown name is most like, or None where nothing is near.
+    """Return the known setting most similar to an unknown name, or None if none is similar.
 
     Args:
-        name: What is unknown.
-        known: The names that there are; those of brokers by default.
+        name: The unknown name.
+        known: The names to compare with; by default those of brokers.
     """
-    from difflib import get_close_matches  # only where a name is wrong: it costs start-up time
+    from difflib import get_close_matches  # imported only for a wrong name: it costs start-up time
 
     matches = get_close_matches(name, broker_settings() if known is None else known, n=1, cutoff=0.75)
     return matches[0] if matches else None

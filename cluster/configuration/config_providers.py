@@ -8,8 +8,8 @@
     ssl.keystore.password=${file:/etc/kafka/secrets.properties:keystore}
     ssl.key.password=${dir:/etc/kafka/secrets:key-password}
 
-Kafka leaves a reference as it stands where its provider does not know the key, and the broker then has a password of
-`${...}`: here it is refused. A text of this form without a provider of that name is left alone, as in Kafka.
+Kafka leaves a reference unresolved if its provider does not know the key, and the broker then has a password of
+`${...}`: here it is refused. A reference that names no configured provider is left as it is, as in Kafka.
 """
 
 import re
@@ -26,18 +26,18 @@ _REFERENCE: Final = re.compile(r"\$\{([^}:]*):(?:([^}:]*(?::[^}:]*)*?):)?([^}:]*
 """A provider's name, perhaps a path, and a key; the path may hold colons, the key may not."""
 
 Lookup = Callable[[str, str], str]
-"""Returns the value of a path and a key; raises LookupError with what is wrong."""
+"""Returns the value of a path and a key; raises LookupError with the reason."""
 
 
 def resolve_references(properties: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties with what their references stand for, without the settings of the providers.
+    """Return the properties with their references resolved, without the settings of the providers.
 
     Args:
         properties: As the file and the command line give them.
         environment: The environment variables.
 
     Raises:
-        ConfigError: a provider is not one of Kafka's three, or does not know what is asked of it.
+        ConfigError: a provider is not one of Kafka's three, or does not know a path or key.
     """
     names = [name.strip() for name in properties.get(PROVIDERS, "").split(",") if name.strip()]
     lookups = {name: _provider(name, properties, environment) for name in names}
@@ -131,7 +131,7 @@ def _file(path: str, is_allowed: Callable[[Path], bool]) -> Path:
 
 
 def _allowed(paths: str | None) -> Callable[[Path], bool]:
-    """Return a predicate: whether a path lies in one of the paths; everything does where none are named."""
+    """Return a predicate: whether a path is inside one of the allowed paths; without any, every path is allowed."""
     if not paths:
         return lambda _: True
     roots = [Path(part.strip()).resolve() for part in paths.split(",") if part.strip()]

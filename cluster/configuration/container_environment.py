@@ -1,4 +1,4 @@
-"""Settings in environment variables, as Apache Kafka's and Confluent's images take them: ``KAFKA_LOG_DIRS=/data``."""
+"""Settings in environment variables, as in Apache Kafka's and Confluent's images: ``KAFKA_LOG_DIRS=/data``."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -22,7 +22,7 @@ _OF_JAVA: Final = frozenset(
         "KAFKA_VERSION",
     }
 )
-"""Variables of those images that are no settings of the broker: Java's and log4j's."""
+"""Variables of those images that are not broker settings: Java's and log4j's."""
 
 
 def properties_in(environment: Mapping[str, str]) -> dict[str, str]:
@@ -50,6 +50,6 @@ def properties_in(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _property_name(lowered: str) -> str:
-    # From the longest run of underscores to the shortest; what one has made holds no underscore for the next.
+    # From the longest run of underscores to the shortest; no replacement contains an underscore.
     parts = [part.split("__") for part in lowered.split("___")]
     return "-".join("_".join(piece.replace("_", ".") for piece in part) for part in parts)

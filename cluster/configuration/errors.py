@@ -6,8 +6,8 @@ class ConfigError(ValueError):
 
     Attributes:
         name: The setting's name as it stands in the file.
-        value: The value given; None where it is missing. Never a secret: those are given as "[hidden]".
-        expected: What would have been right.
+        value: The value given; None if it is missing. Secrets appear as "[hidden]".
+        expected: What a valid value would be.
     """
 
     def __init__(self, name: str, value: object, expected: str) -> None:

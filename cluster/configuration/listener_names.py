@@ -8,17 +8,17 @@ _OWN_SETTING: Final = re.compile(r"listener\.name\.[^.]+\.(?:[^.]+\.(?=sasl\.|co
 
 
 def listener_name(text: str) -> str:
-    """Return a listener's name as it is compared, registered and shown: Kafka makes no difference of case."""
+    """Return a listener's name as it is compared, registered and shown: in Kafka it is not case-sensitive."""
     return text.strip().upper()
 
 
 def own_setting(listener: str, setting: str) -> str:
-    """Return the name of the setting by which one listener goes instead of the broker's."""
+    """Return the name of a listener's own setting, which overrides the broker's."""
     return f"{OWN_PREFIX}{listener.lower()}.{setting}"
 
 
 def base_name(name: str) -> str:
-    """Return the setting that a listener's own one overrides: `listener.name.x.max.connections` the last part.
+    """Return the setting that a listener's own one overrides: `max.connections` for `listener.name.x.max.connections`.
 
     A name without a listener's prefix is its own base.
     """

@@ -14,7 +14,7 @@ def read_properties(path: Path) -> dict[str, str]:
     """Read a properties file.
 
     Raises:
-        ConfigError: it cannot be read, or is not written as properties are.
+        ConfigError: it cannot be read, or is not in the properties format.
     """
     try:
         text = path.read_bytes().decode("latin-1")
@@ -24,9 +24,9 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def _read_plain(text: str) -> dict[str, str]:
-    """Read properties without escapes and continued lines, as nearly every broker's file is.
+    """Read properties without escapes or continued lines: nearly every broker's file has neither.
 
-    The library that reads all of the format takes longer to import than a broker takes to read its settings.
+    The library that reads the whole format takes longer to import than a broker takes to read its settings.
     """
     properties = {}
     for line in text.splitlines():
@@ -48,7 +48,7 @@ def _read_escaped(path: Path, text: str) -> dict[str, str]:
 
 
 def parse_overrides(overrides: Iterable[str]) -> dict[str, str]:
-    """Read `key=value` texts, of which a later one goes before an earlier one.
+    """Read `key=value` texts; the last one for a key wins.
 
     Raises:
         ConfigError: one has no `=`.

@@ -4,9 +4,9 @@ from wire.types import BrokerId
 
 
 class ServedValues:
-    """Every served setting as a typed attribute; a test holds this against the tables.
+    """Every served setting as a typed attribute; a test compares this with the tables.
 
-    The attribute of a setting is its name in snake case. Times are in the unit that the name ends in.
+    The attribute of a setting is its name in snake case. Times are in the unit at the end of the name.
     """
 
     listeners: str

@@ -23,11 +23,11 @@ from cluster.configuration.errors import ConfigError
 Value = bool | int | float | str | tuple[str, ...] | None
 
 HIDDEN: Final = "[hidden]"
-"""What stands for a secret wherever values are shown."""
+"""Replaces a secret wherever values are shown."""
 
 
 class Kind(IntEnum):
-    """The type of a setting's value; the numbers are DescribeConfigs' own."""
+    """The type of a setting's value; the numbers are those of DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2
@@ -41,7 +41,7 @@ class Kind(IntEnum):
 
 
 class UpdateMode(Enum):
-    """How a setting's value may change while the broker runs."""
+    """How a setting's value can change while the broker runs."""
 
     READ_ONLY = "read-only"  # at the next start only
     AT_START = "at-start"  # at the next start; in Kafka at run time, so that it is described as changeable
@@ -50,7 +50,7 @@ class UpdateMode(Enum):
 
 
 class Service(Enum):
-    """What this broker makes of a setting."""
+    """How this broker treats a setting."""
 
     SERVED = "served"  # it does what its text says
     WITHOUT_EFFECT = "without effect"  # any value is accepted; nothing here depends on it
@@ -58,7 +58,7 @@ class Service(Enum):
 
 
 class Setting(NamedTuple):
-    """One setting as its table declares it; `default` is text as it would stand in a file."""
+    """One setting as its table declares it; `default` is text in the form that it has in a file."""
 
     name: str
     kind: Kind
@@ -94,7 +94,7 @@ class Setting(NamedTuple):
 
     @property
     def expectation(self) -> str:
-        """What a right value looks like, for messages."""
+        """What a valid value looks like, for messages."""
         kind = _KIND_TEXT[self.kind]
         if not self.valid:
             return kind

@@ -1,4 +1,4 @@
-"""The settings of key stores and trust stores that may change while a broker runs, for single listeners."""
+"""The settings of key stores and trust stores that can change while a broker runs, for individual listeners."""
 
 from typing import Final
 

@@ -55,10 +55,10 @@ class StoredPasswords:
         return values
 
     def encoded(self, values: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
-        """Return settings as they are to be stored; what did not change stays as it is stored.
+        """Return settings in the form to be stored; unchanged passwords keep their stored form.
 
         Raises:
-            ConfigError: a password is to be stored, and there is no secret to encrypt it by.
+            ConfigError: a password is to be stored, and there is no secret to encrypt it with.
         """
         result = {}
         for name, value in values.items():
@@ -75,7 +75,7 @@ class StoredPasswords:
         return result
 
     def renewed(self, stored: Mapping[str, str]) -> dict[str, str]:
-        """Return settings with the passwords encrypted by the present secret that the old one had encrypted."""
+        """Return settings with the passwords of the old secret encrypted again with the present one."""
         result = dict(stored)
         if len(self._encoders) == 2:
             for name, text in stored.items():

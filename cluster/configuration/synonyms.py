@@ -1,4 +1,4 @@
-"""Which settings stand in for which: the same thing in another unit, or a topic's default on the broker."""
+"""Settings that supply others' values: the same setting in another unit, or the broker's default of a topic setting."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -32,7 +32,7 @@ BROKER_SYNONYMS: Final[Mapping[str, tuple[Source, ...]]] = {
     "zookeeper.connection.timeout.ms": (Source("zookeeper.session.timeout.ms"),),
     "advertised.listeners": (Source("listeners"),),
 }
-"""What a broker setting falls back to while it has no value of its own, the nearest first."""
+"""The settings that a broker setting without a value falls back to, the nearest first."""
 
 TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
     "cleanup.policy": "log.cleanup.policy",
@@ -71,7 +71,7 @@ TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
 
 
 def synonyms_of(broker_setting: str) -> tuple[str, ...]:
-    """Return the names under which a broker setting's value may come, itself among them, strongest first."""
+    """Return the names that can supply a broker setting's value, its own among them, strongest first."""
     for name, sources in BROKER_SYNONYMS.items():
         names = (name, *(source.name for source in sources))
         if broker_setting in names and name.startswith("log.") and name != "log.dirs":

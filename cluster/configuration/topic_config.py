@@ -1,4 +1,4 @@
-"""The settings of topics: checked before they are stored, and read as what a log works by."""
+"""The settings of topics: checked before they are stored, and read into a log's configuration."""
 
 import logging
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ logger = logging.getLogger(__name__)
 
 
 def check_topic_config(values: Mapping[str, str]) -> None:
-    """Check the settings that a topic is to have.
+    """Check the settings of a topic before they are stored.
 
     Raises:
-        ConfigError: a name is unknown, a value is wrong or asks for something that is not served, or two
-            values do not go together.
+        ConfigError: a name is unknown, a value is wrong or asks for something that is not served, or two values are
+            inconsistent.
     """
     for name, text in values.items():
         setting = topic_settings().get(name)
@@ -41,13 +41,13 @@ def check_topic_config(values: Mapping[str, str]) -> None:
 def read_topic_config(topic: str, values: Mapping[str, str], defaults: LogConfig) -> LogConfig:
     """Return the configuration of a topic's logs from what is stored for it.
 
-    A value that cannot be used is left out with a warning: it was stored without a check, and a broker
-    must come up all the same.
+    A value that cannot be used is left out with a warning: it was stored without a check, and a broker must start all
+    the same.
 
     Args:
         topic: The topic, for the warning.
         values: Its stored settings.
-        defaults: What holds for settings that it has not; see `BrokerConfig.log_config_defaults`.
+        defaults: The values of settings that it does not have; see `BrokerConfig.log_config_defaults`.
     """
     usable = {}
     for name, text in values.items():

@@ -1,4 +1,4 @@
-"""Settings of a topic. All of them may change while the cluster runs."""
+"""Settings of a topic. All of them can change while the cluster runs."""
 
 from typing import Final
 
