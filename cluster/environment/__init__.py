@@ -1,1 +1,1 @@
-"""The world of a broker as ports: time, disk, network, ZooKeeper, chance."""
+"""The world of a broker as ports: time, disk, network, ZooKeeper, randomness."""

@@ -1,4 +1,4 @@
-"""What a broker needs of the world: time, disk, network, ZooKeeper, chance. A simulation brings its own."""
+"""What a broker needs from the world: time, disk, network, ZooKeeper, randomness. A simulation supplies its own."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Session(ZooKeeper, Protocol):
 
     @property
     def session_key(self) -> "SessionKey":
-        """What it takes to close the session."""
+        """The key that closes the session."""
         ...
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -39,17 +39,17 @@ class Environment:
 
     Attributes:
         clock: Wall and monotonic time.
-        disk: Where logs lie.
+        disk: Where logs are stored.
         open_session: Makes a session with the ZooKeeper of a configuration; the broker runs it.
         dial: Connects to other brokers.
-        make_listeners: Makes what clients and brokers come in by; `Listeners`, or what stands for it.
+        make_listeners: Makes the listeners for clients and brokers: `Listeners`, or a simulated one.
         close_session: Closes the session of a broker that is dead; returns whether ZooKeeper confirmed that.
-        offloads: Run slow operations beside the loop, each kind by itself.
-        offload_abandoned: Runs what may be left to itself where it is cancelled.
-        random: Where assignments of replicas start, and the numbers of fetch sessions.
+        offloads: Run slow operations outside the loop, each kind separately.
+        offload_abandoned: Runs slow operations that may go on unattended when their caller is cancelled.
+        random: Chooses where assignments of replicas start, and the ids of fetch sessions.
         has_files: Whether the disk is the machine's: sockets and session records can be made in its
             directories.
-        cleaning_worker: Makes what compacts one log, on that disk.
+        cleaning_worker: Makes the worker that compacts one log on that disk.
     """
 
     clock: Clock
