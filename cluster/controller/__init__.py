@@ -1,1 +1,1 @@
-"""The elected controller: one task reads plain events, decides by the state machines, carries effects out."""
+"""The elected controller: one task reads plain events, decides by the state machines, carries out the effects."""

@@ -1,4 +1,4 @@
-"""What brokers answer to the controller, and which of it is news."""
+"""Turns brokers' responses to the controller into events, where they carry news."""
 
 import logging
 
@@ -21,9 +21,9 @@ def event_of(
     """Return the event that a broker's answer makes, ``None`` if the controller learns nothing from it.
 
     Args:
-        registration: Who answers, and in which life.
+        registration: The broker that answers, and its epoch.
         message: The request that it answers.
-        response: What it answers.
+        response: The response.
         lost_directory: Whether replicas of the broker are known to have no working directory: then a success
             is news, too.
     """
@@ -53,7 +53,7 @@ def _names_lost_directory(response: LeaderAndIsrResponse) -> bool:
 def _deletion_errors(
     request: StopReplicaRequest, response: StopReplicaResponse, error: Error
 ) -> tuple[tuple[TopicPartition, Error], ...]:
-    """Return what became of each replica that was to be deleted; an error of the whole is that of each."""
+    """Return the outcome for each replica that was to be deleted; a request-level error applies to each."""
     asked = {
         TopicPartition(topic.topic_name, partition.partition_index)
         for topic in request.topic_states

@@ -1,4 +1,4 @@
-"""Brokers that come, go, come back before anyone noticed, lose a disk, or ask to be let go."""
+"""Brokers that register, die, restart unnoticed, lose a disk, or ask for a controlled shutdown."""
 
 import logging
 from collections.abc import Collection, Iterable, Sequence
@@ -22,8 +22,7 @@ async def watch_registrations(term: Term, broker_ids: Iterable[BrokerId]) -> Non
 
 
 async def brokers_changed(term: Term) -> None:
-    """Look which brokers are registered; a higher epoch than the known one means that the broker has died
-    since.
+    """Read which brokers are registered; a higher epoch than the known one means that the broker died in between.
 
     Deaths are dealt with first: their partitions wait for a leader.
     """
@@ -55,7 +54,7 @@ async def brokers_changed(term: Term) -> None:
 
 
 async def broker_modified(term: Term, broker_ids: Collection[BrokerId]) -> None:
-    """Look whether brokers have registered other listeners, and tell everyone."""
+    """Read whether brokers have changed their listeners, and tell every broker."""
     context = term.context
     current = await term.store.read_brokers(term.watches.brokers)
     await watch_registrations(term, sorted(broker_ids))
@@ -72,7 +71,7 @@ async def broker_modified(term: Term, broker_ids: Collection[BrokerId]) -> None:
 
 
 def _listens_elsewhere(new: BrokerRegistration, old: BrokerRegistration) -> bool:
-    # Another epoch is another life of the broker: that is for `brokers_changed`.
+    # Another epoch is another registration of the broker: `brokers_changed` deals with that.
     return new.epoch == old.epoch and (new.endpoints != old.endpoints or new.features != old.features)
 
 
@@ -101,9 +100,9 @@ async def _failed(term: Term, broker_ids: Sequence[BrokerId]) -> None:
 
 
 async def replicas_offline(term: Term, replicas: Sequence[Replica]) -> None:
-    """Replicas stopped serving: elect other leaders, and take the replicas out of the in-sync ones.
+    """Elect other leaders for replicas that stopped serving, and take these out of the ISRs.
 
-    The context knows already that their brokers or directories are gone.
+    The context already knows that their brokers or directories are gone.
     """
     context = term.context
     going = [replica for replica in replicas if replica.partition.topic in context.deletion_queued]
@@ -120,7 +119,7 @@ async def replicas_offline(term: Term, replicas: Sequence[Replica]) -> None:
 
 
 async def log_directory_failed(term: Term) -> None:
-    """A broker lost a disk: send it its roles again, its answers will name the replicas that it lost."""
+    """Send a broker that lost a disk its roles again: its responses will name the replicas that it lost."""
     names, broker_ids = await term.store.read_log_dir_events(term.watches.log_dir_events)
     live = broker_ids & term.context.brokers.keys()
     if live:
@@ -132,7 +131,7 @@ async def log_directory_failed(term: Term) -> None:
 async def roles_answered(
     term: Term, broker_id: BrokerId, errors: Iterable[tuple[TopicPartition, Error]]
 ) -> None:
-    """A broker answered a LeaderAndIsr request: take note of the replicas whose directory is offline.
+    """Note the replicas that a LeaderAndIsr response reports in an offline directory.
 
     A replica of a topic that is being deleted may be gone already, at the request of an earlier controller, which looks
     the same. Whether it can be deleted is in the broker's answer to StopReplica.
@@ -157,14 +156,13 @@ async def roles_answered(
 async def controlled_shutdown(
     term: Term, broker_id: BrokerId, broker_epoch: BrokerEpoch
 ) -> list[TopicPartition]:
-    """Let a broker go: move its leaderships away, stop its followers.
+    """Prepare a broker for its shutdown: move its leaderships away, stop its followers.
 
     Returns:
         The replicated partitions that it still leads, because nobody else is in sync.
 
     Raises:
-        ApiError: BROKER_NOT_AVAILABLE, or STALE_BROKER_EPOCH for a request from an earlier life of the
-            broker.
+        ApiError: BROKER_NOT_AVAILABLE, or STALE_BROKER_EPOCH for a request from an earlier registration of the broker.
     """
     context = term.context
     known = context.broker_epoch(broker_id)
@@ -186,7 +184,7 @@ async def controlled_shutdown(
         if len(context.assignment(partition).replicas) > 1:
             (led if leadership.leader == broker_id else followed).append(partition)
     await term.partitions.elect_controlled_shutdown(led)
-    # It stops fetching before the others hear that it is no longer in sync.
+    # The broker stops fetching before the others learn that it is no longer in sync.
     for partition in followed:
         term.batch.stop_replica(broker_id, partition, delete=False)
     await term.batch.flush()

@@ -1,6 +1,6 @@
-"""What brokers and clients ask of the active controller: each question a value that waits in the queue.
+"""API calls to the active controller: each is a value that waits in the queue.
 
-Two equal questions are two: each of the callers waits for an answer of its own.
+Two equal calls stay two: each caller waits for its own answer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from wire.types import BrokerEpoch, BrokerId, TopicPartition
 
 @dataclass(frozen=True, eq=False)
 class ControlledShutdown:
-    """A broker asks to be let go; answered with the partitions it still leads."""
+    """A broker asks for a controlled shutdown; answered with the partitions that it still leads."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
@@ -22,7 +22,7 @@ class ControlledShutdown:
 
 @dataclass(frozen=True, eq=False)
 class AlterPartition:
-    """A leader of Kafka's asks to have its in-sync replicas written; answered with the response."""
+    """A leader that runs Apache Kafka asks to have its ISR written; answered with the response."""
 
     request: AlterPartitionRequest
     version: int
@@ -52,7 +52,7 @@ class ListReassignments:
 
 @dataclass(frozen=True, eq=False)
 class AllocateProducerIds:
-    """A broker of Kafka's asks for a block of producer ids; answered with the response."""
+    """A broker that runs Apache Kafka asks for a block of producer ids; answered with the response."""
 
     request: AllocateProducerIdsRequest
 

@@ -1,7 +1,7 @@
-"""A channel to each broker: first in, first out, one request at a time, sent again until the broker leaves.
+"""A channel to each broker: first in, first out, one request at a time, retried until the broker leaves.
 
-What a broker may rely on: of two requests it hears the earlier first, and it hears each at least once while
-it is registered. What follows for brokers: they compare epochs, because "at least once" may mean twice.
+What a broker can rely on: it receives requests in order, and each at least once while it is registered, unless its
+queue overflows. What follows for brokers: they compare epochs, because "at least once" may mean twice.
 
 What we rely on: a request is put into the channel only after what it announces is durable. And nothing leaves
 while the session is not known to live: a controller that was suspended (SIGSTOP, a frozen virtual machine)
@@ -30,16 +30,16 @@ logger = logging.getLogger(__name__)
 
 RETRY_BACKOFF_S: Final = 0.1
 MERGE_FROM_REQUESTS: Final = 100
-"""From how many requests on that a broker has not taken UpdateMetadata requests are merged into one."""
+"""When this many requests wait for a broker, further UpdateMetadata requests are merged into one."""
 MAX_QUEUED_REQUESTS: Final = 100_000
-"""Requests queued per broker; one with more waiting gets nothing further until it registers again."""
+"""Requests queued per broker; past that, the broker receives nothing further until it registers again."""
 
 ControlMessage = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 
 
 @dataclass(frozen=True, slots=True)
 class ControlRequest:
-    """A request to a broker, and the version it is sent in."""
+    """A request to a broker, and the version in which it is sent."""
 
     message: ControlMessage
     version: int
@@ -50,7 +50,7 @@ OnAnswer = Callable[[BrokerRegistration, ControlRequest, Response], None]
 
 
 class _Channel:
-    """The queue and the sender of one life of one broker."""
+    """The queue and the connection for one registration of one broker."""
 
     def __init__(self, registration: BrokerRegistration, connection: BrokerChannel) -> None:
         self.registration = registration
@@ -65,7 +65,7 @@ class _Channel:
         self._is_overrun = False
 
     def put(self, request: ControlRequest) -> None:
-        """Queue a request, unless the broker has missed one: it would act on half of our decisions."""
+        """Queue a request, unless the broker has missed one: it would act on only some of our decisions."""
         if self._is_overrun:
             return
         if len(self.queue) >= MAX_QUEUED_REQUESTS:
@@ -116,7 +116,7 @@ class Channels:
         Args:
             open_channel: Makes the connection to a broker.
             may_send: Whether this controller is known to hold its session; asked before each sending.
-            on_answer: Hears each answer, in the order of the requests of its broker.
+            on_answer: Called with each response, in the order of its broker's requests.
         """
         self._open_channel = open_channel
         self._may_send = may_send
@@ -126,11 +126,11 @@ class Channels:
         self._answered = trio.Event()
 
     def start(self, nursery: trio.Nursery) -> None:
-        """Have senders run in ``nursery``."""
+        """Run the senders in ``nursery`` from now on."""
         self._nursery = nursery
 
     def open(self, registration: BrokerRegistration) -> None:
-        """Open the channel to a broker that registered; one to an earlier life of it is closed first."""
+        """Open the channel to a broker that registered; one for an earlier registration is closed first."""
         if self._nursery is None:
             raise RuntimeError("channels are opened only while the controller runs")
         self.close(registration.broker_id)
@@ -148,12 +148,12 @@ class Channels:
             channel.scope.cancel()
 
     def close_all(self) -> None:
-        """Close every channel: we are the controller no longer."""
+        """Close every channel: we are no longer the controller."""
         for broker_id in list(self._channels):
             self.close(broker_id)
 
     def put(self, broker_id: BrokerId, request: ControlRequest) -> None:
-        """Queue a request; to a broker without a channel it is dropped, for that broker is gone."""
+        """Queue a request; one for a broker without a channel is dropped, because that broker is gone."""
         channel = self._channels.get(broker_id)
         if channel is None:
             message = type(request.message).__name__
@@ -166,14 +166,14 @@ class Channels:
         return {broker_id: len(channel.queue) for broker_id, channel in self._channels.items()}
 
     async def wait_sent(self) -> None:
-        """Wait until no request waits for its answer any more, but for those to brokers that have gone."""
+        """Wait until every request is answered, except those to brokers that have gone."""
         while any(self.backlog().values()):
             await self._answered.wait()
 
     async def wait_heard(self, broker_ids: Collection[BrokerId]) -> None:
         """Wait until some brokers have answered what is queued for them now, or have gone.
 
-        What is queued meanwhile is not waited for, so it ends on a busy cluster, too.
+        Requests queued later are not waited for, so this returns on a busy cluster, too.
         """
         wanted = [
             (channel, channel.put_count)
@@ -191,7 +191,7 @@ class Channels:
                     request = await channel.wait_first()
                     response = await self._send(channel, request)
                     if channel.scope.cancel_called:
-                        return  # closed while the answer was on its way to us: the queue is cleared
+                        return  # closed while the response was on its way to us: the queue is cleared
                     channel.queue.popleft()
                     channel.answered_count += 1
                     self._on_answer(channel.registration, request, response)
@@ -205,7 +205,7 @@ class Channels:
         answered.set()
 
     async def _send(self, channel: _Channel, request: ControlRequest) -> Response:
-        """Send until it is answered."""
+        """Send a request until it is answered."""
         failures = 0
         while True:
             if self._may_send():

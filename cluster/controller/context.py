@@ -1,8 +1,8 @@
-"""What the controller knows: its copy of ZooKeeper, and where each partition and replica stands.
+"""What the controller knows: its copy of ZooKeeper, and the state of each partition and replica.
 
-One task owns it, the controller's; nobody else writes, and nobody keeps parts of it across an ``await`` of
-that task. Everything is indexed the way the events ask: by topic, by broker, and by having no leader. No
-question costs a walk over all partitions, except those that are about all partitions.
+The controller's task owns it; no other task writes it or keeps parts of it across an ``await`` of that task. Everything
+is indexed the way the events ask: by topic, by broker, and by having no leader. No query walks over all partitions,
+except those that are about all partitions.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -41,9 +41,9 @@ class ControllerContext:
         leaderships: By partition, as last read or written.
         reassigning: Partitions that are being reassigned.
         deletion_queued: Topics that are to be deleted.
-        deletion_halted: Those of them that must wait.
-        deletions_left: Whether a later event has to go on with them.
-        deletion_begun: Those of them whose partitions are no longer served.
+        deletion_halted: Queued topics whose deletion must wait.
+        deletions_left: Whether a later event must go on with the deletions.
+        deletion_begun: Queued topics whose partitions are no longer served.
     """
 
     def __init__(self, epoch: ControllerEpoch, on_state_change: OnStateChange | None = None) -> None:
@@ -81,7 +81,7 @@ class ControllerContext:
         return self.is_live(broker_id) and self._has_directory(partition, broker_id)
 
     def is_reachable(self, partition: TopicPartition, broker_id: BrokerId) -> bool:
-        """Whether a replica's broker is registered, be it shutting down, and its directory works."""
+        """Whether a replica's broker is registered, even if shutting down, and its directory works."""
         return broker_id in self.brokers and self._has_directory(partition, broker_id)
 
     def _has_directory(self, partition: TopicPartition, broker_id: BrokerId) -> bool:
@@ -157,7 +157,7 @@ class ControllerContext:
         return self.topic_ids.get(topic, NO_TOPIC_ID)
 
     def topic_name(self, topic_id: TopicId) -> str | None:
-        """Return the topic that has an id."""
+        """Return the name of the topic with an id."""
         return self._topic_names.get(topic_id)
 
     def partitions_of(self, topic: str) -> list[TopicPartition]:
@@ -189,11 +189,11 @@ class ControllerContext:
     # States
 
     def partition_state(self, partition: TopicPartition) -> PartitionState:
-        """Tell where a partition stands."""
+        """Return the state of a partition."""
         return self._partition_states.get(partition, PartitionState.NON_EXISTENT)
 
     def put_partition_state(self, partition: TopicPartition, state: PartitionState) -> None:
-        """Remember where a partition stands."""
+        """Remember the state of a partition."""
         if self._on_state_change is not None:
             self._tell(partition, None, self.partition_state(partition), state)
         self._partition_states[partition] = state
@@ -203,11 +203,11 @@ class ControllerContext:
             self._leaderless.discard(partition)
 
     def replica_state(self, replica: Replica) -> ReplicaState:
-        """Tell where a replica stands."""
+        """Return the state of a replica."""
         return self._replica_states.get(replica, ReplicaState.NON_EXISTENT)
 
     def put_replica_state(self, replica: Replica, state: ReplicaState) -> None:
-        """Remember where a replica stands."""
+        """Remember the state of a replica."""
         if self._on_state_change is not None:
             self._tell(*replica, self.replica_state(replica), state)
         if state is ReplicaState.NON_EXISTENT:

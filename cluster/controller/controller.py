@@ -1,16 +1,16 @@
 """The controller of the cluster, on the broker that was elected, and the candidate on all others.
 
-One task owns everything: it takes events from one queue, and each event is dealt with to its end before the
-next. A caller of the controller's APIs puts a call into the same queue and waits.
+One task owns everything: it takes events from one queue, and finishes each event before the next. A caller of the
+controller's APIs puts a call into the same queue and waits.
 
-ZooKeeper alone decides who is controller, and this broker gives up
+ZooKeeper alone decides who is controller, and this broker leaves office
 
 - when ``/controller`` names another, or a write finds the controller epoch raised (``ControllerMovedError``);
 - when its session has expired, or *may* have: past the session timeout without an answer it neither acts nor
   sends until it knows better, because the other controller that may be elected by then cannot tell it to
   stop.
 
-Errors that are none of these are ours, and end the broker: its death frees ``/controller`` for another.
+Any other error is a bug of ours and ends the broker: its death frees ``/controller`` for another.
 """
 
 import logging
@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 FIRST_REBALANCE_S: Final = 5.0
 """How long after taking office leaders are rebalanced for the first time."""
 FENCE_POLL_S: Final = 0.05
-"""How often we look whether the session is known to live again, while it is not."""
+"""How often we check whether the session is live, while it may have expired."""
 
 
 class Controller:
@@ -73,7 +73,7 @@ class Controller:
         metrics: BrokerMetrics | None = None,
         on_state_change: OnStateChange | None = None,
     ) -> None:
-        """Make a candidate; ``run`` makes it stand.
+        """Make a candidate; ``run`` makes it stand for election.
 
         Args:
             broker_id: This broker.
@@ -82,9 +82,8 @@ class Controller:
             open_channel: Makes the connection to a broker on the listener that brokers use among themselves.
             config: This broker's configuration.
             clock: For the fence, and for the time stamp in ``/controller``.
-            metrics: What it counts into; see also ``cluster.controller.gauges``.
-            on_state_change: Hears every state that a partition or replica enters while this broker is in
-                office.
+            metrics: The broker's metrics; see also ``cluster.controller.gauges``.
+            on_state_change: Called with every state that a partition or replica enters while this broker is in office.
         """
         self.controller_id = NO_BROKER
         self._broker_id = broker_id
@@ -128,21 +127,21 @@ class Controller:
         return description
 
     def statistics(self) -> TermStatistics:
-        """Count what a controller is watched by; all 0 where this broker is none."""
+        """Return the counts behind the controller's gauges; all 0 if this broker is not the controller."""
         return TermStatistics() if self._term is None else self._term.statistics()
 
     def registered(self) -> None:
-        """Hear that this broker has registered in a new session: stand for election again."""
+        """Stand for election again: this broker has registered in a new session."""
         self._queue.put(events.ControllerChanged())
 
     def unclean_election_enabled(self, topic: str | None = None) -> None:
-        """Hear that unclean elections are allowed now, for one topic or, without one, for all."""
+        """Note that unclean elections are now allowed, for one topic or, without one, for all."""
         self._queue.put(events.UncleanElectionEnabled(topic))
 
     async def controlled_shutdown(
         self, broker_id: BrokerId, broker_epoch: BrokerEpoch
     ) -> list[TopicPartition]:
-        """Let a broker go; return the replicated partitions that it still leads.
+        """Prepare a broker for its shutdown; return the replicated partitions that it still leads.
 
         Raises:
             ApiError: NOT_CONTROLLER, BROKER_NOT_AVAILABLE or STALE_BROKER_EPOCH.
@@ -151,14 +150,14 @@ class Controller:
         return cast(list[TopicPartition], outcome)
 
     async def alter_partition(self, request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
-        """Write in-sync replicas for a leader of Kafka's. Errors are in the response, NOT_CONTROLLER too."""
+        """Write the ISR for a leader that runs Apache Kafka. Errors are in the response, NOT_CONTROLLER too."""
         try:
             return cast(AlterPartitionResponse, await self._call(calls.AlterPartition(request, version)))
         except ApiError as error:
             return AlterPartitionResponse(error_code=error.error)
 
     async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
-        """Take a block of producer ids for a broker of Kafka's. Errors are in the response."""
+        """Take a block of producer ids for a broker that runs Apache Kafka. Errors are in the response."""
         try:
             return cast(AllocateProducerIdsResponse, await self._call(calls.AllocateProducerIds(request)))
         except ApiError as error:
@@ -179,7 +178,7 @@ class Controller:
     async def alter_partition_reassignments(
         self, targets: Mapping[TopicPartition, Sequence[BrokerId] | None]
     ) -> dict[TopicPartition, ApiError | None]:
-        """Begin moves, or cancel those with target ``None``; return what is wrong with each.
+        """Begin moves, or cancel those with target ``None``; return an error or ``None`` for each.
 
         Raises:
             ApiError: NOT_CONTROLLER.
@@ -209,7 +208,7 @@ class Controller:
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Stand for election, and be the controller while elected, until cancelled.
 
-        Cancelled, it leaves ``/controller`` as it is; ``resign`` gives the office up at once.
+        Cancelled, it leaves ``/controller`` as it is; ``resign`` leaves office at once.
 
         Raises:
             KraftControllerError: the cluster is no longer coordinated through ZooKeeper.
@@ -227,14 +226,14 @@ class Controller:
                 nursery.cancel_scope.cancel()
 
     async def wait_told(self) -> None:
-        """Wait until every broker has answered what was sent; at once where this is not the controller."""
+        """Wait until every broker has answered its requests; return at once if this is not the controller."""
         if self._term is not None:
             await self._term.channels.wait_sent()
 
     async def wait_heard(self) -> None:
-        """Wait until the live brokers have answered what was sent before; at once where this is not the controller.
+        """Wait until the live brokers have answered earlier requests; return at once if this is not the controller.
 
-        One that is shutting down, or goes meanwhile, is not waited for.
+        A broker that is shutting down, or goes away meanwhile, is not waited for.
         """
         if self._term is not None:
             await self._term.channels.wait_heard(self._term.context.live_brokers())
@@ -242,7 +241,7 @@ class Controller:
     async def resign(self) -> None:
         """Resign for good, so that another broker is elected: the last act of an orderly stop.
 
-        Cancelled, it may leave ``/controller`` to the end of the session.
+        Cancelled, it may leave ``/controller`` in place until the session ends.
         """
         self._has_resigned = True
         if self._term is not None:
@@ -269,7 +268,7 @@ class Controller:
                 self._desk.finish(event.ticket, ApiError(Error.NOT_CONTROLLER))
 
     async def _wait_until_live(self) -> bool:
-        """Wait, in office, until the session is known to live; ``False`` if the office was left meanwhile."""
+        """Wait, in office, until the session is known to be live; return ``False`` if it has expired."""
         while self._term is not None and not self._session_is_live():
             if events.SessionExpired() in self._queue:
                 return False
@@ -300,7 +299,7 @@ class Controller:
     # Elections
 
     async def _see_who_is_controller(self) -> None:
-        """Look who is controller; leave office if another is, stand for election if nobody is."""
+        """Read who is controller; leave office if it is another broker, stand for election if it is nobody."""
         found = await self._store.read_controller(self._watches.controller)
         registration, stat = found if found is not None else (None, None)
         if registration is not None and registration.is_kraft:
@@ -315,18 +314,18 @@ class Controller:
             self._leave_office()
         self.controller_id = NO_BROKER if registration is None else registration.broker_id
         if (registration is None or ours) and not self._has_resigned:
-            # Ours without an office: an election whose outcome we did not hear of, or did not finish.
+            # Our node without our office: we did not learn the outcome of an election, or did not finish it.
             await self._stand()
 
     async def _stand(self) -> None:
         try:
             epoch = await self._store.elect(self._clock.wall_ms())
         except ControllerMovedError:
-            # Another broker was faster; had it gone again since, the watch would not fire.
+            # Another broker was faster. Read again: if it has gone since, the watch does not fire.
             self._queue.put(events.ControllerChanged())
             return
         if self._has_resigned:
-            # We began to leave while we were being elected.
+            # We began to stop while we were being elected.
             await self._store.resign()
             return
         logger.info("broker %d is the controller, epoch %d", self._broker_id, epoch)
@@ -346,8 +345,8 @@ class Controller:
             self._metrics,
             self._on_state_change,
         )
-        # Brokers hear of this controller in the midst of it, and their clients come at once: their calls wait
-        # in the queue until it is done.
+        # Brokers learn of this controller during the failover, and their clients call at once: the calls wait in the
+        # queue until it is done.
         self._in_office = True
         await fail_over(term)
         if term.context.deletions_left:
@@ -358,7 +357,7 @@ class Controller:
         )
 
     def _leave_office(self) -> None:
-        """Forget everything that belongs to the office; what waits for it is refused."""
+        """Forget everything that belongs to the office, and refuse the calls that wait for it."""
         self._in_office = False
         term, self._term = self._term, None
         self._term_scope.cancel()
@@ -379,14 +378,14 @@ class Controller:
                     self._queue.put(events.RebalanceDue())
                 delay = self._config.leader_imbalance_check_interval_seconds
 
-    # What comes in from outside of the task
+    # Input from outside the task
 
     def _session_is_live(self) -> bool:
         return self._zookeeper.session_is_live(self._clock.monotonic())
 
     def _on_session_event(self, event: SessionEvent) -> None:
         if event is SessionEvent.EXPIRED:
-            # The ephemerals are gone, and with them the office: nothing that waits comes before that.
+            # The ephemeral nodes are gone, and with them the office: this goes in front of every waiting event.
             self._queue.put_first(events.SessionExpired())
 
     def _on_answer(

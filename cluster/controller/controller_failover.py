@@ -1,4 +1,4 @@
-"""Taking office: read everything, tell everyone who lives, then give every partition its leader.
+"""Taking office: read everything, tell every broker which brokers live, then elect a leader for every partition.
 
 Watches are left with the first reads, so that nothing changes unseen between reading and watching. Reads of
 one kind overlap. The brokers learn of each other (UpdateMetadata) before they learn their roles
@@ -53,13 +53,13 @@ async def fail_over(term: Term) -> None:
     await term.batch.flush()
     await _start_machines(term)
     await reassignments.resume_all(term)
-    # Once more, now that deletions can be begun: this also takes back marks that belong to no topic.
+    # Once more, now that deletions can begin: this also deletes marks that belong to no topic.
     await deletions.deletions_changed(term)
     await leader_elections.preferred_election_requested(term)
 
 
 async def _drop_old_notifications(term: Term) -> None:
-    """Delete what was left for the last controller: all that it says is read anyway."""
+    """Delete the notifications left for the last controller: what they announce is read anyway."""
     names, _ = await term.store.read_log_dir_events(term.watches.log_dir_events)
     await term.store.delete_log_dir_events(names)
     names, _ = await term.store.read_isr_changes(term.watches.isr_changes)
@@ -79,7 +79,7 @@ async def _start_machines(term: Term) -> None:
                 online.append(replica)
                 context.put_replica_state(replica, ReplicaState.ONLINE)
             else:
-                # Whatever its topic: were it to be deleted, it could not be now.
+                # Whatever its topic's state: even one that is to be deleted could not be deleted now.
                 context.put_replica_state(replica, ReplicaState.DELETION_INELIGIBLE)
                 dead.append(replica)
         leadership = context.leaderships.get(partition)
@@ -96,9 +96,9 @@ async def _start_machines(term: Term) -> None:
 
 
 async def _shrink_dead(term: Term, dead: list[Replica]) -> None:
-    """Take dead replicas out of the in-sync ones, and out of their leaderships.
+    """Take dead replicas out of the ISRs, and out of their leaderships.
 
-    Their broker may have died together with the last controller. Kafka leaves this to the leaders, and
+    Their brokers may have died together with the last controller. Kafka leaves this to the leaders, and
     producers with acks=all wait until these time out.
     """
     context = term.context

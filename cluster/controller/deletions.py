@@ -1,7 +1,7 @@
 """Topics that are being deleted: rounds, answers, and what halts and resumes them.
 
 The rules are in ``cluster.statemachines.topic_deletion``; here they meet ZooKeeper and the brokers.
-``resume`` is called after everything that may let a deletion go on, and does whatever can be done now.
+``resume`` is called after every event that may let a deletion go on, and does whatever can be done now.
 """
 
 import logging
@@ -23,12 +23,11 @@ FINISHED_AT_ONCE: Final = 10
 
 
 async def deletions_changed(term: Term) -> None:
-    """Look which topics are marked for deletion, and queue the new ones."""
+    """Read which topics are marked for deletion, and queue the new ones."""
     context, store = term.context, term.store
     marked = set(await store.read_topic_deletions(term.watches.topic_deletions))
     if marked - context.topics.keys():
-        # The topic may be younger than our knowledge: its mark must not be taken for that of a topic long
-        # gone.
+        # The topic may be newer than what we have read: do not take its mark for that of a topic long gone.
         await topics_changed(term)
     unknown = marked - context.topics.keys()
     if unknown:
@@ -38,7 +37,7 @@ async def deletions_changed(term: Term) -> None:
 
 
 async def load(term: Term) -> None:
-    """Queue what an earlier controller has not finished; nothing is begun yet."""
+    """Queue the deletions that an earlier controller did not finish; none is begun yet."""
     context = term.context
     marked = set(await term.store.read_topic_deletions(term.watches.topic_deletions)) & context.topics.keys()
     if not term.settings.delete_topic_enable:
@@ -72,7 +71,7 @@ async def _queue(term: Term, topics: Collection[str]) -> None:
 
 
 def halt(term: Term, topics: Collection[str], reason: str) -> None:
-    """Begin no further rounds for those of some topics that are queued."""
+    """Halt the deletion of some topics: those that are queued begin no further rounds."""
     halted = term.context.deletion_queued.intersection(topics)
     if halted:
         logger.info("the deletion of %s waits: %s", sorted(halted), reason)
@@ -80,7 +79,7 @@ def halt(term: Term, topics: Collection[str], reason: str) -> None:
 
 
 async def unhalt(term: Term, topics: Collection[str]) -> None:
-    """What halted some topics may be over: go on."""
+    """Resume the deletion of some topics, because what halted them may be over."""
     queued = term.context.deletion_queued.intersection(topics)
     if queued:
         term.context.deletion_halted -= queued
@@ -88,7 +87,7 @@ async def unhalt(term: Term, topics: Collection[str]) -> None:
 
 
 async def fail(term: Term, replicas: Collection[Replica]) -> None:
-    """Replicas cannot be deleted now: their brokers are dead, or answered with an error."""
+    """Halt the topics of replicas that cannot be deleted now: their brokers are dead, or answered with an error."""
     queued = [replica for replica in replicas if replica.partition.topic in term.context.deletion_queued]
     if not queued:
         return
@@ -98,7 +97,7 @@ async def fail(term: Term, replicas: Collection[Replica]) -> None:
 
 
 async def answered(term: Term, broker_id: BrokerId, errors: Iterable[tuple[TopicPartition, Error]]) -> None:
-    """A broker answered which replicas it has deleted."""
+    """Note which replicas a broker has deleted, and which it could not."""
     done: list[Replica] = []
     failed: list[Replica] = []
     for partition, error in errors:
@@ -115,7 +114,7 @@ async def answered(term: Term, broker_id: BrokerId, errors: Iterable[tuple[Topic
 
 
 async def resume(term: Term) -> None:
-    """Do for every queued topic what can be done now; what takes long is done for some, and a later event goes on."""
+    """Do for every queued topic what can be done now; only a few are finished at once, the rest in later events."""
     context = term.context
     finished = 0
     retry: list[Replica] = []
@@ -167,7 +166,7 @@ async def _begin_round(term: Term, topics: Collection[str]) -> None:
 
 
 async def _finish(term: Term, topic: str) -> None:
-    """Every replica is deleted: forget the topic, its mark last, so that a crash in between is made good."""
+    """Remove a topic whose replicas are all deleted; its mark goes last, so that a crash in between is recovered."""
     await term.replicas.apply(term.context.replicas_of(topic), machine.ReplicaForgotten())
     await term.store.delete_topic(topic)
     term.context.remove_topic(topic)

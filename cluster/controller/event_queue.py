@@ -8,17 +8,17 @@ import trio
 from cluster.controller.events import BrokersChanged, CallReceived, ControllerEvent
 
 MAX_WAITING_CALLS: Final = 10_000
-"""API calls that may wait. All other events are bounded by what can be watched: equal ones are one."""
+"""API calls that may wait. All other events are bounded by what can be watched: equal ones are stored once."""
 
 _Event = TypeVar("_Event")
 
 
 class CallsOverflowError(Exception):
-    """More calls wait than the controller will ever come to."""
+    """Too many calls wait for the controller."""
 
 
 class EventQueue:
-    """A queue in which an event that says "look again" stands only once."""
+    """A queue that holds equal "look again" events only once."""
 
     def __init__(self) -> None:
         self._events: OrderedDict[ControllerEvent, None] = OrderedDict()
@@ -34,7 +34,7 @@ class EventQueue:
     def put(self, event: ControllerEvent) -> None:
         """Add an event at the end, unless an equal one waits already: looking once is enough.
 
-        A broker that came or went is looked at first: clients of what it led wait for it, and for nothing else.
+        A broker that came or went is dealt with first: clients of the partitions that it led wait for that.
 
         Raises:
             CallsOverflowError: the event is a call, and too many wait already.
@@ -56,7 +56,7 @@ class EventQueue:
         self._filled.set()
 
     async def get(self) -> ControllerEvent:
-        """Take the first event, waiting for one. Cancellation takes none."""
+        """Take the first event, waiting for one. Cancelled, it takes none."""
         while not self._events:
             self._filled = trio.Event()
             await self._filled.wait()

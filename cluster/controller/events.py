@@ -13,17 +13,17 @@ from wire.types import BrokerEpoch, BrokerId, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class ControllerChanged:
-    """``/controller`` appeared, changed or went: see who it is, and stand for election if nobody is."""
+    """``/controller`` appeared, changed or went: read who is controller, and stand for election if nobody is."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionExpired:
-    """Our session is over: if we were the controller, we no longer are."""
+    """Our session has expired: if we were the controller, we no longer are."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokersChanged:
-    """Brokers registered or went."""
+    """Brokers registered or went away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +52,17 @@ class TopicDeletionsChanged:
 
 @dataclass(frozen=True, slots=True)
 class DeletionsLeft:
-    """Topics are to be deleted that an earlier event did not come to."""
+    """An earlier event left deletions of topics unfinished."""
 
 
 @dataclass(frozen=True, slots=True)
 class IsrChangesNotified:
-    """Leaders wrote their ISR and say so."""
+    """Leaders announced that they wrote their ISR."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogDirectoryFailed:
-    """A broker says that a log directory of it failed."""
+    """A broker announced that one of its log directories failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class UncleanElectionEnabled:
     """``unclean.leader.election.enable`` was switched on.
 
     Attributes:
-        topic: For this topic; ``None`` for all.
+        topic: The topic; ``None`` for all.
     """
 
     topic: str | None
@@ -88,7 +88,7 @@ class UncleanElectionEnabled:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceDue:
-    """It is time to see whether leaders should go back to their preferred brokers."""
+    """It is time to check whether leaders should move back to their preferred brokers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +106,8 @@ class DeletionAnswered:
 
     Attributes:
         broker_id: The broker.
-        broker_epoch: Which life of it was asked.
-        errors: By partition that it was to delete.
+        broker_epoch: The registration that was asked.
+        errors: The error for each partition that it was to delete.
     """
 
     broker_id: BrokerId
@@ -120,7 +120,7 @@ class CallReceived:
     """A call of an API that only the active controller serves.
 
     Attributes:
-        ticket: Names the caller, who waits for the outcome.
+        ticket: Identifies the caller, who waits for the outcome.
         call: What is asked (``cluster.controller.calls``).
     """
 

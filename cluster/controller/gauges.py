@@ -16,11 +16,11 @@ _COUNTS: Final = {
     "offlinepartitionscount": "offline_partitions",
     "preferredreplicaimbalancecount": "preferred_imbalance",
 }
-"""The metrics of the controller, by the count that it keeps."""
+"""The gauges of the controller, and the count that each shows."""
 
 
 def add_gauges(controller: Controller, metrics: BrokerMetrics, clock: Clock) -> None:
-    """Have a controller's metrics show it.
+    """Register the gauges of a controller.
 
     Raises:
         ValueError: another controller has declared them already.
@@ -33,7 +33,7 @@ def add_gauges(controller: Controller, metrics: BrokerMetrics, clock: Clock) -> 
 
 
 class _ControllerCounts:
-    """The counts of the controller, which looks at every partition for them: once for all gauges of a scrape."""
+    """The counts of the controller, which walks over every partition for them: once for all gauges of a scrape."""
 
     def __init__(self, controller: Controller, clock: Clock) -> None:
         self._controller = controller

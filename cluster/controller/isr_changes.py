@@ -1,7 +1,7 @@
 """ISR changes by leaders: announced through ZooKeeper, or asked for with AlterPartition.
 
 Ottla's leaders write the partition's znode themselves and leave a notification; Kafka's ask the controller to
-write. Neither raises the leader epoch, so nobody but the clients' metadata has to hear of it.
+write. Neither raises the leader epoch, so only the metadata for clients has to be updated.
 """
 
 import logging
@@ -33,7 +33,7 @@ _Answer = PartitionLeadership | Error
 
 
 async def notified(term: Term) -> None:
-    """Look which partitions' leaders wrote their ISR, take it over, and tell everyone."""
+    """Read the ISRs that leaders announced, adopt them, and tell every broker."""
     names, partitions = await term.store.read_isr_changes(term.watches.isr_changes)
     known = sorted(partition for partition in partitions if term.context.assignment(partition).replicas)
     if known:
@@ -56,7 +56,7 @@ async def alter_partition(term: Term, request: AlterPartitionRequest, version: i
 
     Args:
         term: The term of office.
-        request: Which partitions, and their new in-sync replicas.
+        request: The partitions, and their new in-sync replicas.
         version: Of the request: from 2 on topics are named by id, from 3 on members carry broker epochs.
     """
     if term.context.broker_epoch(request.broker_id) != request.broker_epoch:
@@ -92,7 +92,7 @@ async def alter_partition(term: Term, request: AlterPartitionRequest, version: i
 
 
 async def _alter(term: Term, wanted: dict[TopicPartition, _Answer]) -> dict[TopicPartition, _Answer]:
-    """Write what may be written; answers for all, in order."""
+    """Write the proposals that are allowed; return an outcome for each partition, in order."""
     context = term.context
     outcomes = dict(wanted)
     proposals = [
@@ -117,13 +117,13 @@ async def _alter(term: Term, wanted: dict[TopicPartition, _Answer]) -> dict[Topi
 def _wanted(
     term: Term, tp: TopicPartition, data: PartitionData, request: AlterPartitionRequest, version: int
 ) -> _Answer:
-    """Return what to write for a partition, its present leadership if it is so already, or what is wrong."""
+    """Return what to write for a partition, its present leadership if nothing changes, or an error."""
     context = term.context
     current = context.leaderships.get(tp)
     if current is None:
         return Error.UNKNOWN_TOPIC_OR_PARTITION
     if data.partition_epoch > current.zk_version or data.leader_epoch > current.leader_epoch:
-        # The leader knows more than we do: there must be a newer controller, which it shall look for.
+        # The leader knows more than we do: there must be a newer controller, which it has to find.
         return Error.NOT_CONTROLLER
     if data.leader_epoch < current.leader_epoch:
         return Error.FENCED_LEADER_EPOCH
@@ -139,8 +139,7 @@ def _wanted(
         recovering=recovering,
     )
     if replace(proposal, controller_epoch=current.controller_epoch) == current:
-        # Asked for again, its first answer was lost: must be seen before the epoch is, which was raised by
-        # it.
+        # A repeated request whose first response was lost. Check this before the epoch, which the first one raised.
         return current
     if data.partition_epoch < current.zk_version:
         return Error.INVALID_UPDATE_VERSION

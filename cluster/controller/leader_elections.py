@@ -15,7 +15,7 @@ from wire.types import BrokerId, TopicPartition
 logger = logging.getLogger(__name__)
 
 ElectionResult = BrokerId | ApiError
-"""Who leads now, or why nobody was elected."""
+"""The new leader, or why none was elected."""
 
 
 class ElectionKind(Enum):
@@ -29,7 +29,7 @@ _STRATEGIES: Final = {
     ElectionKind.PREFERRED: "PreferredReplicaPartitionLeaderElectionStrategy",
     ElectionKind.UNCLEAN: "OfflinePartitionLeaderElectionStrategy(true)",
 }
-"""How Kafka names the strategies in its messages, which its own tests and people's scripts look for."""
+"""Kafka's names of the strategies in its messages, which its own tests and operators' scripts look for."""
 
 
 async def elect(
@@ -88,9 +88,9 @@ def _result(
 
 
 async def preferred_election_requested(term: Term) -> None:
-    """Do what ``/admin/preferred_replica_election`` asks for, and delete it, whatever came of it.
+    """Run the elections in ``/admin/preferred_replica_election``, and delete the node whatever their outcome.
 
-    The node is the lock by which old tools keep from asking twice, so it must not stay.
+    The node is the lock that keeps old tools from asking twice, so it must not stay.
     """
     asked = await term.store.read_preferred_election(term.watches.preferred_election)
     if asked is None:
@@ -102,7 +102,7 @@ async def preferred_election_requested(term: Term) -> None:
 
 
 async def rebalance(term: Term) -> None:
-    """Return leaderships to brokers of which too many partitions are led elsewhere."""
+    """Return leaderships to the preferred brokers that have too many partitions led elsewhere."""
     context = term.context
     preferred_by: dict[BrokerId, list[TopicPartition]] = {}
     for partition, assignment in context.all_partitions():

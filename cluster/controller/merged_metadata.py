@@ -1,4 +1,4 @@
-"""UpdateMetadata requests that wait for a broker which does not take them, as one request."""
+"""UpdateMetadata requests that wait for a slow broker, merged into one request."""
 
 from wire.messages.update_metadata import (
     UpdateMetadataPartitionState,
@@ -17,17 +17,17 @@ class MergedMetadata:
         self.add(message)
 
     def add(self, message: UpdateMetadataRequest) -> None:
-        """Take in what was announced after all that is here."""
+        """Merge a later request into this one."""
         self._latest = message
         for topic in message.topic_states:
             topic_id, states = self._topics.get(topic.topic_name, (topic.topic_id, {}))
             if topic_id != topic.topic_id:
-                states = {}  # of a topic of this name that was deleted
+                states = {}  # the old states are of a deleted topic of the same name
             states.update({state.partition_index: state for state in topic.partition_states})
             self._topics[topic.topic_name] = topic.topic_id, states
 
     def message(self) -> UpdateMetadataRequest:
-        """Return all of it as one request."""
+        """Return the merged request."""
         latest = self._latest
         return UpdateMetadataRequest(
             controller_id=latest.controller_id,

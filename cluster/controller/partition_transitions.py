@@ -1,9 +1,9 @@
 """Partitions that get, change and lose their leaders: the partition machine with ZooKeeper and the brokers
 around it.
 
-Everything is done in batches: the states of all partitions are read at once, decided one by one, written at
-once, and sent in one request a broker. What a leader wrote in between shows as a stale version: such
-partitions are read and decided again.
+Everything is done in batches: the states of all partitions are read at once, decided one by one, written at once, and
+sent in one request per broker. A write by a leader in between shows as a stale version: such partitions are read and
+decided again.
 """
 
 import logging
@@ -37,9 +37,9 @@ from wire.types import BrokerId, TopicPartition
 logger = logging.getLogger(__name__)
 
 MAX_ROUNDS: Final = 100
-"""How often a decision is made again after a conflicting write; past it, it counts as failed."""
+"""How often a decision is made again after conflicting writes before it counts as failed."""
 MAX_LOGGED_FAILURES: Final = 20
-"""How many failed elections of one step are logged each; of the others only the number is."""
+"""How many failed elections of one step are logged individually; the others are only counted."""
 UNCLEAN_ELECTION_KEY: Final = "unclean.leader.election.enable"
 
 
@@ -79,21 +79,21 @@ class PartitionTransitions:
         """How many elections of this controller may have lost records."""
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """The replicas of partitions are known: they are new."""
+        """Make partitions new: their replicas are known."""
         self._apply(partitions, machine.PartitionAssigned())
 
     def lose_leaders(self, partitions: Iterable[TopicPartition]) -> None:
-        """The leaders of partitions are gone."""
+        """Make partitions offline: their leaders are gone."""
         self._apply(partitions, machine.LeaderLost())
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
-        """Partitions without a leader are no more."""
+        """Make partitions without a leader non-existent."""
         self._apply(partitions, machine.PartitionRemoved())
 
     async def bring_online(
         self, partitions: Sequence[TopicPartition] | None = None
     ) -> dict[TopicPartition, ElectionOutcome]:
-        """Return leaders to partitions that have none: first ones to the new, others to those that lost theirs.
+        """Elect leaders for partitions without one: first leaders for new ones, others for those that lost theirs.
 
         Args:
             partitions: ``None`` for all that have none, except those of topics that are being deleted.
@@ -139,14 +139,14 @@ class PartitionTransitions:
     async def bump_epochs(
         self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, ElectionOutcome]:
-        """Decide the same leaders again, dead or alive, so that replicas listen to changed assignments.
+        """Raise the leader epochs and keep the leaders, dead or alive, so that replicas accept changed assignments.
 
         Nothing is sent: the caller notifies the brokers concerned.
         """
         return await self._elect(partitions, self._decide_same, tell=False)
 
     async def topics_that_allow_unclean(self, topics: set[str]) -> set[str]:
-        """Return those of some topics whose leaders may be elected from outside the ISR."""
+        """Return the topics that allow leaders from outside the ISR."""
         if not topics:
             return set()
         default = "true" if self._settings.unclean_leader_election_enable else "false"
@@ -170,7 +170,7 @@ class PartitionTransitions:
     async def _initialise(
         self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, ElectionOutcome]:
-        """Write the first leadership of new partitions, each as far as it has a live replica."""
+        """Write the first leadership of the new partitions that have a live replica."""
         context = self._context
         outcomes: dict[TopicPartition, ElectionOutcome] = {}
         first: list[tuple[TopicPartition, PartitionLeadership]] = []
@@ -196,7 +196,7 @@ class PartitionTransitions:
                 self._now_led(partition, result)
                 self._tell(partition, result, result.isr, is_new=True)
         if existing:
-            # Another controller's unfinished work: what is written counts, so they are partitions that lost their
+            # Another controller's unfinished work: what it wrote counts, so these are partitions that lost their
             # leader.
             self.lose_leaders(existing)
             outcomes |= await self._elect(existing, partial(self._decide_offline, unclean=False))
@@ -213,7 +213,7 @@ class PartitionTransitions:
     async def _elect(
         self, partitions: Sequence[TopicPartition], decide: Decide, *, tell: bool = True
     ) -> dict[TopicPartition, ElectionOutcome]:
-        """Read, decide and write until nothing is stale; what is written goes into the context and the batch."""
+        """Read, decide and write until nothing is stale; written leaderships go into the context and the batch."""
         outcomes: dict[TopicPartition, ElectionOutcome] = {}
         remaining = []
         for partition in partitions:
@@ -340,7 +340,7 @@ class PartitionTransitions:
             decisions[partition] = election
             if election is None and not unclean:
                 lost.append(partition)
-        # Only where nobody in sync is left does it matter what the topic allows: read that for these alone.
+        # The topic's setting matters only where no in-sync replica is left: read it for these alone.
         allowed = await self.topics_that_allow_unclean({partition.topic for partition in lost})
         for partition in lost:
             if partition.topic in allowed:

@@ -25,7 +25,7 @@ class PendingCalls:
         self._next_ticket = 0
 
     async def call(self, call: Call) -> object:
-        """Queue a call and wait for its outcome. Cancelled, the call may be done all the same.
+        """Queue a call and wait for its outcome. Cancelled, the call may still be carried out.
 
         Raises:
             ApiError: it was refused, or too many calls wait already (REQUEST_TIMED_OUT).
@@ -45,7 +45,7 @@ class PendingCalls:
         return waiting.outcome
 
     def is_waited_for(self, ticket: int) -> bool:
-        """Whether the caller is still there."""
+        """Whether the caller still waits."""
         return ticket in self._waiting
 
     def finish(self, ticket: int, outcome: object) -> None:
@@ -56,6 +56,6 @@ class PendingCalls:
             waiting.done.set()
 
     def refuse_waiting(self) -> None:
-        """Refuse every call that stands in the queue: we are not the controller, or no longer."""
+        """Refuse every call in the queue: we are not, or no longer, the controller."""
         for event in self._queue.take_all(CallReceived):
             self.finish(event.ticket, ApiError(Error.NOT_CONTROLLER))

@@ -1,20 +1,17 @@
-"""Partitions that move to other brokers (KIP-455), asked for by API or through
-``/admin/reassign_partitions``.
+"""Partitions that move to other brokers (KIP-455), requested by API or through ``/admin/reassign_partitions``.
 
 A move of a partition, from its origin to its target replicas:
 
-1. The znode of the topic gets target + origin, and which of them are added and removed. That is the only
-durable
-   record of the move, so it is written before anything is done, and cleared after everything is.
-2. The leader epoch is raised, and all of them hear of the new list; the added replicas start to follow.
-3. When the whole target is in sync, the leader moves into the target if it is not there, the removed replicas
-leave
-   the in-sync ones, are stopped and deleted, and the znode of the topic gets the target alone.
+1. The znode of the topic gets target + origin, and which of them are added and removed. That is the only durable record
+   of the move, so it is written before anything is done, and cleared after everything is.
+2. The leader epoch is raised, and all replicas learn of the new list; the added ones start to follow.
+3. When the whole target is in sync, the leader moves into the target if it is not there, the removed replicas leave the
+   ISR, are stopped and deleted, and the znode of the topic gets the target alone.
 
-A move may be replaced while it runs, its origin staying the origin: cancelling is a move back to it. Replicas
-that only the replaced move needed go at once, so a change that would delete every in-sync replica is refused
-(as KRaft refuses it, and Kafka with ZooKeeper does not) unless the topic allows unclean elections. Many moves
-are made together: one write a topic, one request a broker.
+A move can be replaced while it runs, and its origin stays the origin: cancelling is a move back to it. Replicas that
+only the replaced move needed are deleted at once, so a change that would delete every in-sync replica is refused (as
+KRaft refuses it, and Kafka with ZooKeeper does not) unless the topic allows unclean elections. Moves are batched: one
+write per topic, one request per broker.
 """
 
 import logging
@@ -48,7 +45,7 @@ async def reassign(
         targets: The target of each partition; ``None`` cancels its move.
 
     Returns:
-        What is wrong with each, ``None`` where its move was begun.
+        The error of each, ``None`` if its move was begun.
     """
     outcomes: dict[TopicPartition, ApiError | None] = {}
     moves: dict[TopicPartition, PartitionAssignment] = {}
@@ -57,13 +54,13 @@ async def reassign(
             moves[partition] = _plan(term, partition, target)
         except ApiError as error:
             outcomes[partition] = error
-    # The last request counts, so a move that an old tool asked for is over.
+    # The last request counts: it replaces a move that an old tool asked for.
     await _take_out_of_znode(term, moves.keys())
     return outcomes | await _begin(term, moves)
 
 
 async def requested(term: Term) -> set[TopicPartition]:
-    """Look what ``/admin/reassign_partitions`` asks for, and begin what is new; return the partitions begun."""
+    """Read ``/admin/reassign_partitions``, and begin the new moves; return their partitions."""
     asked = await term.store.read_reassignment(term.watches.reassignments)
     if asked is None:
         return set()
@@ -87,7 +84,7 @@ async def requested(term: Term) -> set[TopicPartition]:
 
 
 async def resume_all(term: Term) -> None:
-    """Go on with what an earlier controller has begun, and begin what was asked of it."""
+    """Go on with the moves of earlier controllers, and begin those that are requested in ZooKeeper."""
     begun = await requested(term)
     await _proceed(term, sorted(term.context.reassigning - begun))
 
@@ -104,7 +101,7 @@ async def resume_towards(term: Term, broker_ids: Collection[BrokerId]) -> None:
 
 
 async def complete_caught_up(term: Term, partitions: Iterable[TopicPartition]) -> None:
-    """Complete those moves of some partitions whose target is in sync by now."""
+    """Complete the moves of partitions whose target is now in sync."""
     moving = sorted(term.context.reassigning.intersection(partitions))
     complete, _ = await _divide(term, moving)
     await _complete(term, complete)
@@ -117,7 +114,7 @@ def ongoing(
 
     Args:
         term: The term of office.
-        partitions: Of these; ``None`` for all.
+        partitions: The partitions; ``None`` for all.
     """
     context = term.context
     asked = context.reassigning if partitions is None else partitions
@@ -187,7 +184,7 @@ async def _begin(term: Term, moves: Moves) -> dict[TopicPartition, ApiError | No
 
 
 async def _losing_all_in_sync(term: Term, moves: Moves) -> tuple[set[TopicPartition], set[TopicPartition]]:
-    """Find the moves that would delete every in-sync replica: those whose topic allows that, and the others."""
+    """Find the moves that would delete every in-sync replica: first those whose topic allows that, then the others."""
     context = term.context
     deleting = [
         partition
@@ -208,10 +205,10 @@ async def _losing_all_in_sync(term: Term, moves: Moves) -> tuple[set[TopicPartit
 
 
 async def _store(term: Term, moves: Moves) -> dict[TopicPartition, OversizedWriteError]:
-    """Write assignments, one write a topic; whatever else its znode holds stays.
+    """Write assignments, one write per topic; the other partitions in its znode stay as they are.
 
     Returns:
-        The partitions that were not written, as their topic has so many that its znode would not hold the moves.
+        The partitions that were not written, because their topic's znode would become too large.
     """
     unwritten: dict[TopicPartition, OversizedWriteError] = {}
     by_topic: dict[str, dict[int, PartitionAssignment]] = {}
@@ -236,7 +233,7 @@ async def _store(term: Term, moves: Moves) -> dict[TopicPartition, OversizedWrit
 
 
 async def _proceed(term: Term, partitions: Sequence[TopicPartition]) -> None:
-    """Complete the moves that can be, and let the others' new replicas start."""
+    """Complete the moves that can be completed, and start the new replicas of the others."""
     deletions.halt(term, {partition.topic for partition in partitions}, "a reassignment is under way")
     complete, waiting = await _divide(term, partitions)
     await _start_adding(term, waiting)
@@ -270,7 +267,7 @@ async def _start_adding(term: Term, partitions: Sequence[TopicPartition]) -> Non
         if isinstance(outcome, ElectionFailed):
             continue
         assignment = context.assignment(partition)
-        # An added replica may go to any directory; an old one whose directory failed must not be made anew.
+        # An added replica may go to any directory; an old one whose directory failed must not be created again.
         term.batch.tell_role(assignment.origin, partition, outcome, assignment, is_new=False)
         term.batch.tell_role(assignment.adding, partition, outcome, assignment, is_new=True)
         added += [Replica(partition, replica) for replica in assignment.adding]
@@ -293,7 +290,7 @@ async def _complete(term: Term, partitions: Sequence[TopicPartition]) -> None:
     unsettled = await _settle_leaders(term, partitions)
     for partition in unsettled:
         if moves[partition].is_being_reassigned:
-            # The ISR shrank since we looked: the removed replicas may be the only ones with all records.
+            # The ISR has shrunk since we read it: the removed replicas may be the only ones with all records.
             logger.warning("partition %s: its target has no leader yet, the move goes on", partition)
             context.assign(partition, moves.pop(partition))
     await _remove_replicas(
@@ -312,7 +309,7 @@ async def _complete(term: Term, partitions: Sequence[TopicPartition]) -> None:
 
 
 async def _elect_after_cancelling(term: Term, partitions: Collection[TopicPartition]) -> None:
-    """Look for leaders of cancelled moves whose leader was removed and whose origin has nobody in sync."""
+    """Elect leaders for cancelled moves whose leader was removed and whose origin has no in-sync replica."""
     leaderless = sorted(tp for tp in partitions if not term.context.leaderships[tp].has_leader)
     term.partitions.lose_leaders(
         tp for tp in leaderless if term.context.partition_state(tp) is PartitionState.ONLINE
@@ -321,10 +318,10 @@ async def _elect_after_cancelling(term: Term, partitions: Collection[TopicPartit
 
 
 async def _settle_leaders(term: Term, partitions: Sequence[TopicPartition]) -> set[TopicPartition]:
-    """Move leaders that are not in the target or dead; the others hear of the new list.
+    """Move leaders that are dead or not in the target; the others learn of the new list.
 
     Returns:
-        The partitions where that failed: what was decided before still holds.
+        The partitions where that failed; they keep their earlier leadership.
     """
     context = term.context
     staying: list[TopicPartition] = []
@@ -350,13 +347,13 @@ async def _settle_leaders(term: Term, partitions: Sequence[TopicPartition]) -> s
 async def _remove_replicas(
     term: Term, replicas: Sequence[Replica], *, even_last_of: Collection[TopicPartition] = ()
 ) -> None:
-    """Stop and delete replicas; nobody waits for the answers, as a dead broker must not hold a move up.
+    """Stop and delete replicas without waiting for the responses: a dead broker must not hold up a move.
 
-    A replica that could not leave the ISR, as nobody else is in it any more, is stopped and keeps its data.
+    A replica that could not leave the ISR, because it is the only member, is stopped and keeps its data.
 
     Args:
         term: The term of office.
-        replicas: Those that their partitions need no longer.
+        replicas: The replicas that their partitions no longer need.
         even_last_of: Partitions whose only in-sync replicas may be deleted.
     """
     if not replicas:
@@ -383,7 +380,7 @@ async def _remove_replicas(
 
 
 async def _take_out_of_znode(term: Term, partitions: Collection[TopicPartition]) -> None:
-    """Take moves out of ``/admin/reassign_partitions``: a tool waits until they are gone from there."""
+    """Remove moves from ``/admin/reassign_partitions``: tools wait until they are gone from it."""
     if not partitions:
         return
     asked = await term.store.read_reassignment(term.watches.reassignments)

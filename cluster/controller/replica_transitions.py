@@ -1,7 +1,7 @@
 """Replicas that start, stop and go: the replica machine with ZooKeeper and the brokers around it.
 
-``apply`` carries the effects of the machine out in the order that they name: the in-sync replicas are written
-first, in batches, and only then is anything sent.
+``apply`` carries out the effects of the machine in their order: the ISRs are written first, in batches, and only then
+is anything sent.
 """
 
 import logging
@@ -31,7 +31,7 @@ _EVENTS_THAT_MAY_COME_ANYTIME: Final = (
     machine.DeletionFailed,
     machine.DeletionConfirmed,
 )
-"""A broker comes, goes and answers when it likes: where such an event does not apply, that is no surprise."""
+"""Events of brokers that come, go and answer at any time: that one does not apply to a replica is no error."""
 
 
 class ReplicaTransitions:
@@ -43,7 +43,7 @@ class ReplicaTransitions:
         self._batch = batch
 
     async def apply(self, replicas: Iterable[Replica], event: machine.ReplicaEvent) -> None:
-        """Apply an event to all replicas that it is legal for, carry its effects out, and tell the brokers."""
+        """Apply an event to all replicas for which it is legal, carry out its effects, and tell the brokers."""
         moved: list[tuple[Replica, ReplicaState]] = []
         leaving: _Leaving = {}
         roles: dict[tuple[TopicPartition, bool], list[BrokerId]] = {}
@@ -81,7 +81,7 @@ class ReplicaTransitions:
             case machine.TellRole(is_new):
                 roles.setdefault((partition, is_new), []).append(broker_id)
             case machine.LeaveIsr():
-                # A partition that is going keeps its state as it is: it is deleted with the topic.
+                # A partition that is being deleted keeps its state: that is deleted with the topic.
                 if partition.topic not in self._context.deletion_queued:
                     leaving.setdefault(partition, []).append(broker_id)
             case machine.StopReplica(delete):
@@ -94,13 +94,13 @@ class ReplicaTransitions:
     def _tell_role(self, partition: TopicPartition, brokers: Iterable[BrokerId], *, is_new: bool) -> None:
         leadership = self._context.leaderships.get(partition)
         if leadership is None:
-            # A new partition: its replicas hear of it with the election of its first leader.
+            # A new partition: its replicas learn of it with the election of its first leader.
             return
         assignment = self._context.assignment(partition)
         self._batch.tell_role(brokers, partition, leadership, assignment, is_new=is_new)
 
     async def _leave_isrs(self, leaving: _Leaving) -> set[TopicPartition]:
-        """Write states without the replicas that leave; return the partitions where that did not succeed."""
+        """Write states without the replicas that leave the ISR; return the partitions where that failed."""
         unwritten: set[TopicPartition] = set()
         remaining = []
         for partition in leaving:
@@ -120,7 +120,7 @@ class ReplicaTransitions:
     async def _leave_isrs_once(
         self, partitions: list[TopicPartition], leaving: _Leaving, unwritten: set[TopicPartition]
     ) -> list[TopicPartition]:
-        """Read, decide, write; return the partitions that another writer changed meanwhile."""
+        """Read, decide and write once; return the partitions that another writer changed meanwhile."""
         context = self._context
         states = await self._store.read_partition_states(partitions)
         decisions: dict[TopicPartition, PartitionLeadership] = {}

@@ -2,10 +2,10 @@
 
 Rules:
 
-- Only what is durable gets in here.
+- Only durable decisions are added.
 - A later entry for a partition replaces an earlier one of the same batch.
 - Leaders and followers come first (LeaderAndIsr), then every broker learns of them (UpdateMetadata), then
-  replicas are stopped (StopReplica): a client that learns of a leader finds that it knows, and a follower is
+  replicas are stopped (StopReplica): a leader knows its role before clients learn of it, and a follower is
   stopped only when its leader no longer counts on it.
 - Every LeaderAndIsr is accompanied by an UpdateMetadata to all registered brokers, those shutting down
   included.
@@ -48,9 +48,11 @@ from wire.types import (
 )
 
 MAX_PARTITIONS_PER_REQUEST: Final = 4000
-"""Larger requests are cut, so that neither end's loop stalls over one. It is the number of replicas that
-Kafka advises for a broker: up to there a starting broker hears of all its replicas in one request, which
-Kafka's brokers expect before they write their high watermarks."""
+"""Larger requests are split, so that neither end's loop stalls over one.
+
+It is the number of replicas that Kafka recommends per broker: up to that number a starting broker learns of all its
+replicas in one request, which Kafka's brokers expect before they write their high watermarks.
+"""
 
 PARTITIONS_PER_TURN: Final = 500
 """How many partitions are worked on before the broker's other tasks get a turn."""
@@ -100,14 +102,14 @@ class RequestBatch:
         *,
         is_new: bool,
     ) -> None:
-        """Tell some replicas who leads, and everyone too.
+        """Tell some replicas of a partition its leadership, and every broker its metadata.
 
         Args:
-            brokers: The replicas that shall hear it.
-            partition: Which partition.
+            brokers: The brokers of the replicas to tell.
+            partition: The partition.
             leadership: As it stands in ZooKeeper.
             assignment: Its replicas.
-            is_new: The replica may be placed in any directory of its broker.
+            is_new: Whether the replica may be placed in any directory of its broker.
         """
         states: dict[bool, LeaderAndIsrPartitionState] = {}
         for broker_id in brokers:
@@ -122,11 +124,11 @@ class RequestBatch:
     def update_metadata(
         self, partitions: Iterable[TopicPartition] = (), brokers: Collection[BrokerId] | None = None
     ) -> None:
-        """Tell some brokers, or all, who leads some partitions, and which brokers live.
+        """Tell some brokers, or all, the leaders of some partitions, and which brokers live.
 
         Args:
             partitions: Those without a leadership are skipped.
-            brokers: Whom to tell; ``None`` for all.
+            brokers: The brokers to tell; ``None`` for all.
         """
         self._metadata_brokers.update(self._context.brokers if brokers is None else brokers)
         self._metadata.update(dict.fromkeys(partitions))
@@ -136,17 +138,17 @@ class RequestBatch:
 
         Args:
             broker_id: The broker.
-            partition: Which partition's replica.
+            partition: The replica's partition.
             delete: Delete its data, too.
         """
         of_broker = self._stops.setdefault(broker_id, {})
         of_broker[partition] = delete or of_broker.get(partition, False)
 
     async def flush(self) -> None:
-        """Queue everything to the brokers that are registered, and be empty.
+        """Queue everything to the brokers that are registered, and empty the batch.
 
-        It gives other tasks of the broker a turn between requests; the batch is empty from the start, so that
-        cancellation drops what was not queued and nothing is queued twice.
+        It gives other tasks of the broker a turn between requests. The batch is emptied first, so that cancellation
+        drops what was not queued yet, and nothing is queued twice.
         """
         roles, self._roles = self._roles, {}
         metadata, self._metadata = self._metadata, {}
@@ -255,7 +257,7 @@ class RequestBatch:
         context = self._context
         replicas = context.assignment(partition).replicas
         offline = [replica for replica in replicas if not context.is_online(partition, replica)]
-        # A broker that hears of this leader forgets the partition, and refuses clients from then on.
+        # A broker that is told of this leader forgets the partition, and refuses clients from then on.
         going = partition.topic in context.deletion_queued
         return UpdateMetadataPartitionState(
             partition_index=partition.partition,
@@ -299,7 +301,7 @@ class RequestBatch:
 
 
 def _cut(states: dict[TopicPartition, _State]) -> Iterable[dict[TopicPartition, _State]]:
-    """Cut into parts of at most ``MAX_PARTITIONS_PER_REQUEST``."""
+    """Split into parts of at most ``MAX_PARTITIONS_PER_REQUEST``."""
     if len(states) <= MAX_PARTITIONS_PER_REQUEST:
         return (states,)
     items = iter(states.items())

@@ -1,4 +1,4 @@
-"""What the controller asks of a broker's configuration, and which request versions follow from it."""
+"""The broker settings that the controller reads, and the request versions that follow from them."""
 
 import re
 from dataclasses import dataclass
@@ -8,25 +8,25 @@ _VERSION: Final = re.compile(r"(\d+)\.(\d+)(?:\.\d+)?(?:-IV\d+)?")
 OLDEST_PROTOCOL: Final = (3, 0)
 NEWEST_PROTOCOL: Final = (3, 9)
 UNRELEASED_PROTOCOLS: Final = ("4.0-IV0", "4.0-IV1")
-"""What Kafka 3.9 takes beside releases, its own tests above all; with ZooKeeper it is 3.9 in everything."""
+"""Unreleased versions that Kafka 3.9 accepts, above all in its own tests; with ZooKeeper they mean 3.9."""
 
 
 class ControllerSettings(Protocol):
-    """The settings of a broker that its controller reads; each is read when it is used, for it may change."""
+    """The broker settings that the controller reads; each is read when it is used, because it can change."""
 
     @property
     def auto_leader_rebalance_enable(self) -> bool:
-        """Whether leaders go back to their preferred brokers by themselves."""
+        """Whether leaders move back to their preferred brokers automatically."""
         ...
 
     @property
     def leader_imbalance_check_interval_seconds(self) -> int:
-        """How often that is looked at."""
+        """How often the balance of leaders is checked, in seconds."""
         ...
 
     @property
     def leader_imbalance_per_broker_percentage(self) -> int:
-        """How many of a broker's partitions may be led elsewhere before its leaders move back."""
+        """The percentage of a broker's partitions that may be led elsewhere before its leaders move back."""
         ...
 
     @property
@@ -36,7 +36,7 @@ class ControllerSettings(Protocol):
 
     @property
     def unclean_leader_election_enable(self) -> bool:
-        """Whether a replica that is not in sync may lead where no other is left; topics can override it."""
+        """Whether an out-of-sync replica may lead if no other is left; topics can override it."""
         ...
 
     @property

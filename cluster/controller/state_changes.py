@@ -1,4 +1,4 @@
-"""What the controller's observers get: every state that a partition or a replica enters."""
+"""State changes for the controller's observers: every state that a partition or a replica enters."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ class StateChange:
     """A partition or a replica entered a state, possibly the one it was in.
 
     Attributes:
-        controller_epoch: Of the controller that says so.
-        partition: Which partition.
-        broker_id: Of a replica, where it is; ``None`` where the partition itself is meant.
+        controller_epoch: The epoch of the controller that decided it.
+        partition: The partition.
+        broker_id: The broker of the replica; ``None`` for the partition itself.
         before: The state it left.
         after: The state it is in.
         leadership: The partition's, as the controller knows it.
@@ -29,4 +29,4 @@ class StateChange:
 
 
 OnStateChange = Callable[[StateChange], None]
-"""Hears of a change, synchronously and in order; it must not block or raise."""
+"""Called with each change, synchronously and in order; it must not block or raise."""

@@ -1,4 +1,4 @@
-"""Which step belongs to which event, and to which call."""
+"""The steps that events and calls lead to."""
 
 import logging
 from typing import assert_never
@@ -47,11 +47,11 @@ async def take_step(term: Term, event: TermEvent, queue: EventQueue) -> None:
     Args:
         term: The term of office.
         event: What happened.
-        queue: From which more of the same is taken, where many can be dealt with at once.
+        queue: Where further events of the same kind are taken from, if many can be dealt with at once.
 
     Raises:
         ControllerMovedError: another controller was elected; this term is over.
-        SessionExpiredError: so is this one.
+        SessionExpiredError: the session is over, and with it this term.
     """
     match event:
         case events.BrokersChanged():
@@ -83,7 +83,7 @@ async def take_step(term: Term, event: TermEvent, queue: EventQueue) -> None:
         case events.LeaderAndIsrAnswered():
             await _roles_answered(term, event)
         case events.DeletionAnswered(broker_id, broker_epoch, errors):
-            # What an earlier life of the broker was asked, the present one has been asked again.
+            # The present registration of the broker has been asked again what the earlier one was asked.
             if term.context.broker_epoch(broker_id) == broker_epoch:
                 await deletions.answered(term, broker_id, errors)
         case _:
@@ -102,7 +102,7 @@ async def _unclean_election_enabled(term: Term, topic: str | None) -> None:
 
 async def _roles_answered(term: Term, event: events.LeaderAndIsrAnswered) -> None:
     if term.context.broker_epoch(event.broker_id) != event.broker_epoch:
-        # An earlier life of the broker answered: what it lost with its disk says nothing about this one.
+        # An earlier registration answered: the replicas that it lost say nothing about the present one.
         return
     errors = [
         (TopicPartition(name, partition.partition_index), Error.from_code(partition.error_code))
@@ -114,7 +114,7 @@ async def _roles_answered(term: Term, event: events.LeaderAndIsrAnswered) -> Non
 
 
 async def answer_call(term: Term, call: Call) -> object:
-    """Do what is asked, and return what the caller waits for.
+    """Carry out a call, and return its outcome for the caller.
 
     Raises:
         ApiError: it is refused.

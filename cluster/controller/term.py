@@ -18,13 +18,13 @@ from wire.types import BrokerId, ControllerEpoch
 
 @dataclass(frozen=True, slots=True)
 class TermStatistics:
-    """What a controller is watched by; all 0 for a broker that is not the controller.
+    """The counts behind the controller's gauges; all 0 for a broker that is not the controller.
 
     Attributes:
         topics: Topics of the cluster.
         partitions: Their partitions.
-        offline_partitions: Those without a leader that can be reached.
-        preferred_imbalance: Those that another broker leads than the preferred one.
+        offline_partitions: Partitions without a leader that can be reached.
+        preferred_imbalance: Partitions that are not led by their preferred broker.
     """
 
     topics: int = 0
@@ -41,7 +41,7 @@ class Term:
         context: What the controller knows.
         store: ZooKeeper, behind the fence of this term.
         settings: This broker's configuration.
-        watches: What to leave with reads.
+        watches: The watches to set with reads.
         channels: To the brokers.
         batch: The requests that are sent at the end of the step.
         partitions: Applies events to partitions.
@@ -76,7 +76,7 @@ class Term:
         self.replicas = ReplicaTransitions(self.context, store, self.batch)
 
     def statistics(self) -> "TermStatistics":
-        """Count what the controller is watched by."""
+        """Return the counts behind the controller's gauges."""
         context = self.context
         leaderships = context.leaderships
         offline = misplaced = 0

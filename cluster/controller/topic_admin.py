@@ -1,8 +1,7 @@
-"""Creating, deleting and extending topics: what is written for it, and what is refused, with Kafka's error
-codes.
+"""Creating, deleting and extending topics: what is written, and what is refused, with Kafka's error codes.
 
 Any broker may write these: they are requests to the controller, which finds them by its watches and does the
-rest. A topic exists from the write of its znode on; it can be used when its leaders are known.
+rest. A topic exists once its znode is written; it can be used once its leaders are known.
 """
 
 import logging
@@ -26,9 +25,9 @@ from wire.types import BrokerId, TopicId
 logger = logging.getLogger(__name__)
 
 _PARTITION_BYTES_MIN: Final = len('"10000":[1],')
-"""Bytes of a topic's znode that one partition takes, in topics with many."""
+"""Bytes that one partition takes in the znode of a topic with many."""
 UNSET: Final = -1
-"""In place of a number of partitions or replicas: the broker's default."""
+"""Stands for the broker's default where a number of partitions or replicas is expected."""
 MAX_NAME_LENGTH: Final = 249
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -38,7 +37,7 @@ CheckConfig = Callable[[Mapping[str, str]], None]
 
 
 class TopicDefaults(Protocol):
-    """What topics get that do not say."""
+    """The defaults for topics that do not set these values."""
 
     @property
     def num_partitions(self) -> int:
@@ -56,7 +55,7 @@ class CreatedTopic:
     """A topic that was created, or could be.
 
     Attributes:
-        topic_id: Its id; of a mere validation one that nobody will ever hear of.
+        topic_id: Its id; one that is never used if the request only validates.
         replicas: By partition.
         configs: Its own settings.
     """
@@ -72,7 +71,7 @@ class CreatedTopic:
 
 
 class TopicAdmin:
-    """Writes what asks the controller for topics, partitions and deletions."""
+    """Writes the znodes that request topics, partitions and deletions from the controller."""
 
     def __init__(
         self, store: BrokerStore, defaults: TopicDefaults, check_config: CheckConfig, random: Random
@@ -93,7 +92,7 @@ class TopicAdmin:
     async def create_topic(self, topic: CreatableTopic, *, validate_only: bool = False) -> CreatedTopic:
         """Create a topic, with the assignment it names or one over the live brokers.
 
-        Cancelled, it has created the topic or not; there is no half of one.
+        Cancelled, it has created the whole topic or nothing.
 
         Args:
             topic: What is asked for.
@@ -130,7 +129,7 @@ class TopicAdmin:
         return created
 
     async def delete_topic(self, name: str) -> None:
-        """Ask for a topic to be deleted; asking again for one that is on its way out is no error.
+        """Request the deletion of a topic; repeating the request is no error.
 
         Raises:
             ApiError: UNKNOWN_TOPIC_OR_PARTITION.
@@ -262,7 +261,7 @@ class TopicAdmin:
             lists = [tuple(BrokerId(b) for b in a.broker_ids) for a in topic.assignments]
             return _named_partitions(lists, count, topic.count - count, len(first.replicas), brokers)
         self._check_partition_count(topic.count)
-        # It goes on where the topic's first leader stands in the ring.
+        # The assignment continues from the position of the topic's first leader in the ring of brokers.
         ids = [broker.broker_id for broker in brokers]
         start = next((index for index, broker in enumerate(ids) if broker >= first.replicas[0]), 0)
         return assign_replicas(
@@ -280,7 +279,7 @@ class TopicAdmin:
 
 
 def check_topic_name(name: str) -> None:
-    """Check that a topic may be called so.
+    """Check the name of a topic.
 
     Raises:
         ApiError: INVALID_TOPIC_EXCEPTION.

@@ -1,4 +1,4 @@
-"""Topics that were created, got partitions, or went by another hand than ours."""
+"""Topics that were created, extended or removed in ZooKeeper."""
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
@@ -26,7 +26,7 @@ def new_topic_id() -> TopicId:
 
 
 async def topics_changed(term: Term) -> None:
-    """Look which topics there are; start the new ones, forget those that went."""
+    """Read which topics there are; start the new ones, forget the removed ones."""
     context = term.context
     names = set(await term.store.read_topics(term.watches.topics))
     for topic in sorted(context.topics.keys() - names):
@@ -82,9 +82,9 @@ async def _reread(term: Term, topic: str) -> tuple[TopicAssignment, ZkVersion] |
 
 
 async def partitions_changed(term: Term, topics: Collection[str]) -> None:
-    """Look whether topics got partitions, and start those.
+    """Read which topics got partitions, and start these.
 
-    Partitions never go, and other assignments of known partitions are not taken from here: they come through
+    Partitions never go away, and new assignments of known partitions are ignored here: they come through
     reassignments.
     """
     context = term.context
@@ -92,7 +92,7 @@ async def partitions_changed(term: Term, topics: Collection[str]) -> None:
     added: list[TopicPartition] = []
     for topic, (assignment, version) in assignments.items():
         if topic not in context.topics:
-            # Unknown as yet, or unreadable until now.
+            # Not known yet, or unreadable until now.
             await topics_changed(term)
             continue
         new = {
@@ -111,18 +111,18 @@ async def partitions_changed(term: Term, topics: Collection[str]) -> None:
 async def _refuse_partitions(
     term: Term, topic: str, assignment: TopicAssignment, version: ZkVersion, new: Mapping[int, object]
 ) -> None:
-    """Take partitions out again that were added to a topic on its way out: they would outlive its deletion."""
+    """Remove partitions that were added to a topic under deletion: they would outlive it."""
     logger.warning("topic %s is being deleted: partitions %s are not added", topic, sorted(new))
     kept = {partition: a for partition, a in assignment.partitions.items() if partition not in new}
     try:
         await term.store.set_topic_assignment(topic, TopicAssignment(assignment.topic_id, kept), version)
     except (BadVersionError, NoNodeError):
-        # Written again or gone: the watch will tell, and we look again.
+        # Written again or gone: the watch fires, and we read it again.
         return
 
 
 async def start_partitions(term: Term, partitions: Sequence[TopicPartition]) -> None:
-    """Bring new partitions to life: leaders, first in-sync replicas, replicas."""
+    """Start new partitions: their replicas, first leaders and ISRs."""
     if not partitions:
         return
     logger.info("starting %d new partitions", len(partitions))

@@ -1,7 +1,7 @@
 """Every watch of the controller, turned into an event that says "look again".
 
-The callbacks are methods, always the same: setting a watch twice leaves one. Why a watch fired is not looked
-at, for a dropped one has to be set again just as one that has seen something.
+The callbacks are methods, always the same: setting a watch twice leaves one. The reason why a watch fired is ignored: a
+dropped watch has to be set again just like one that saw a change.
 """
 
 from collections.abc import Callable
