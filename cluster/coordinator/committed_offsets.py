@@ -1,6 +1,6 @@
-"""The offsets that one group has committed, those on their way, and those that wait for a transaction.
+"""The offsets of one group: committed, being written, and held by open transactions.
 
-A commit is written to the log first and becomes visible when the log has it on every in-sync replica. Commits
+A commit is written to the log first and becomes visible when every in-sync replica has it. Commits
 are numbered by the offset of their batch in ``__consumer_offsets``: a later one is never overwritten by an
 earlier one that was answered later.
 """
@@ -22,15 +22,16 @@ from cluster.statemachines.group import CONSUMER_PROTOCOL_TYPE, Group, GroupStat
 from wire.types import NO_OFFSET, Offset, ProducerId, TopicPartition, WallMs
 
 Kept = tuple[bytes, Offset]
-"""A value's bytes, and the offset of the batch that it stands in."""
+"""A value's bytes, and the base offset of its batch."""
 
 
 class CommittedOffsets:
     """The offsets of one group.
 
     Attributes:
-        kept: What is committed, by place.
-        held: What open transactions will commit, by producer; the offset of the batch is -1 until it is written.
+        kept: Committed offsets, by place.
+        held: Offsets that open transactions will commit, by producer; the offset of the batch is -1 until it is
+            written.
     """
 
     __slots__ = ("_in_flight", "held", "kept")
@@ -54,20 +55,20 @@ class CommittedOffsets:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the group has no offsets, committed or on their way."""
+        """Whether the group has no offsets, either committed or being written."""
         return not (self.kept or self._in_flight or self.held)
 
     def begin_commit(self, places: Iterable[Place]) -> None:
-        """Commits at these places are on their way: they do not expire now."""
+        """Note that commits at these places are being written: they do not expire now."""
         for place in places:
             self._in_flight[place] = self._in_flight.get(place, 0) + 1
 
     def end_commit(self, values: Mapping[Place, bytes], record_offset: Offset | None) -> None:
-        """Commits begun before are done; where the place was discarded meanwhile, they have no effect.
+        """Finish commits begun earlier; they have no effect at places discarded meanwhile.
 
         Args:
             values: What was committed.
-            record_offset: Where their batch stands; None if it could not be written.
+            record_offset: The base offset of their batch; None if it could not be written.
         """
         for place, value in values.items():
             left = self._in_flight.get(place)
@@ -87,13 +88,13 @@ class CommittedOffsets:
             self.kept[place] = (value, record_offset)
 
     def places(self) -> list[Place]:
-        """Return where something is committed, or about to be."""
+        """Return the places with a committed offset, or one being written."""
         return [*self.kept, *(place for place in self._in_flight if place not in self.kept)]
 
     def discard(self, place: Place) -> bool:
-        """Forget a place: what is committed, on its way and held; return whether it needs a tombstone.
+        """Forget every offset at a place: committed, being written or held; return whether it needs a tombstone.
 
-        What has only expired is `drop_expired`: a transaction that is open then commits an offset all the same.
+        For an offset that has only expired use `drop_expired`: an open transaction can still commit one there.
         """
         was_in_flight = self._in_flight.pop(place, None) is not None
         for producer in tuple(self.held):
@@ -101,7 +102,7 @@ class CommittedOffsets:
         return self.kept.pop(place, None) is not None or was_in_flight
 
     def drop_expired(self, place: Place) -> bool:
-        """Forget what is committed at a place; return whether it needs a tombstone."""
+        """Forget the committed offset at a place; return whether it needs a tombstone."""
         return self.kept.pop(place, None) is not None
 
     def hold(self, producer: ProducerId, values: Mapping[Place, bytes], record_offset: Offset) -> None:
@@ -110,7 +111,7 @@ class CommittedOffsets:
         Args:
             producer: Whose transaction.
             values: Its offsets.
-            record_offset: Where their batch stands; -1 while it is on its way.
+            record_offset: The base offset of their batch; -1 while it is being written.
         """
         held = self.held.setdefault(producer, {})
         for place, value in values.items():
@@ -119,7 +120,7 @@ class CommittedOffsets:
     def end_hold(
         self, producer: ProducerId, values: Mapping[Place, bytes], record_offset: Offset | None
     ) -> None:
-        """Offsets held while on their way are written, or (with None) could not be; other ones stay as they are."""
+        """Note that held offsets were written or, with None, could not be; others stay as they are."""
         held = self.held.get(producer, {})
         for place, value in values.items():
             if held.get(place) != (value, NO_OFFSET):
@@ -130,24 +131,24 @@ class CommittedOffsets:
                 held[place] = (value, record_offset)
 
     def discard_held(self, producer: ProducerId, place: Place) -> None:
-        """A transaction takes back an offset that it holds."""
+        """Drop an offset that a transaction holds, because it wrote a tombstone for it."""
         self._release(producer, (place,))
 
     def end_transaction(self, producer: ProducerId, *, commit: bool, marker: Offset | None = None) -> bool:
-        """A transaction that may hold offsets of this group has ended.
+        """End a transaction that may hold offsets of this group.
 
         Args:
             producer: Whose transaction.
             commit: How it ended.
-            marker: Where the log says so; None where that is its end.
+            marker: The offset of its marker in the log; None if that is at the log's end.
 
         Returns:
-            Whether offsets are held on that stand behind the marker.
+            Whether the producer still holds offsets written after the marker.
         """
         later: dict[Place, Kept] = {}
         for place, (value, record_offset) in self.held.pop(producer, {}).items():
             if marker is not None and (record_offset > marker or record_offset == NO_OFFSET):
-                # What is on its way now was appended behind the marker: outcomes come in the order of appends.
+                # Offsets still being written were appended after the marker: outcomes come in the order of appends.
                 later[place] = (value, record_offset)
             elif commit and record_offset != NO_OFFSET:
                 self.put(place, value, record_offset)
@@ -157,13 +158,13 @@ class CommittedOffsets:
 
     @property
     def is_moving(self) -> bool:
-        """Whether any offset may change without another request."""
+        """Whether any offset can change without another request."""
         return bool(self.held or self._in_flight)
 
     def is_unstable(self, place: Place) -> bool:
-        """Whether an open transaction, or a commit on its way, will change this offset.
+        """Whether an open transaction, or a commit being written, will change this offset.
 
-        A stable fetch has to wait for either (KIP-447).
+        A fetch that requires stable offsets has to wait for both (KIP-447).
         """
         return place in self._in_flight or any(place in held for held in self.held.values())
 
@@ -182,7 +183,7 @@ class CommittedOffsets:
         """Return the places whose offsets have outlived the retention (KIP-211).
 
         Args:
-            group: Decides from when on the time counts: since it is empty, or since the commit.
+            group: Decides when the retention begins: when the group became empty, or at the commit.
             subscribed: The topics that its members subscribe to; None if that is not known.
             now: Wall time.
             retention_ms: ``offsets.retention.minutes``, in milliseconds.

@@ -30,7 +30,7 @@ class CoordinatorTopic:
 
     @property
     def partition_count(self) -> int:
-        """How many partitions it has: as it was first seen, because where a key belongs depends on it."""
+        """How many partitions it has, as first seen: the partition of each key depends on this number."""
         if self._count is None:
             partitions = self._metadata.snapshot.topics.get(self.name)
             if not partitions:
@@ -39,12 +39,12 @@ class CoordinatorTopic:
         return self._count
 
     def found(self, partition_count: int | None) -> None:
-        """Take over what ZooKeeper says of the topic at the broker's start; None where it is not there."""
+        """Note the topic's partition count in ZooKeeper at the broker's start; None if there is no topic."""
         if partition_count is not None:
             self._count = partition_count
 
     def deleted(self) -> None:
-        """Forget how many partitions it had: created again, it may have another number."""
+        """Forget how many partitions it had: created again, it can have another number."""
         self._count = None
 
     def leads(self, number: int) -> bool:

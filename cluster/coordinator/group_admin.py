@@ -1,4 +1,4 @@
-"""What operators and time do to groups: describe, list, delete; drop offsets outlived or of lost topics."""
+"""Administration of groups: describe, list, delete; drop offsets that expired or whose topics were deleted."""
 
 import logging
 from collections.abc import Collection, Iterable, Sequence
@@ -20,11 +20,11 @@ logger = logging.getLogger(__name__)
 CLASSIC: Final = "classic"
 """The only type of groups here."""
 _EXPIRY_SLICE: Final = 5_000
-"""Offsets looked at between two turns of the loop."""
+"""Offsets checked between two turns of the loop."""
 
 
 class DescribedMember(NamedTuple):
-    """A member as an operator sees it; metadata and assignment are known in a stable group only."""
+    """A member as an operator sees it; only a stable group has metadata and assignments."""
 
     member: Member
     metadata: bytes
@@ -55,7 +55,7 @@ class GroupAdmin:
         self._hosted = coordinator.hosted
 
     def describe(self, group_id: str) -> tuple[Error, GroupDescription]:
-        """Describe a group; one that is not there is described as dead."""
+        """Describe a group; one that does not exist is described as dead."""
         error = self._hosted.status(group_id, empty_allowed=True)
         if error is not Error.NONE:
             return error, NO_DESCRIPTION
@@ -65,9 +65,9 @@ class GroupAdmin:
         return Error.NONE, _description(hosted.group)
 
     def list(self, states: Collection[str] = (), types: Collection[str] = ()) -> tuple[Error, list[Group]]:
-        """Return the groups that are known here, in these states and of these types (all, where none are named).
+        """Return the groups that are known here, in these states and of these types (all if none are named).
 
-        With COORDINATOR_LOAD_IN_PROGRESS there are more.
+        With COORDINATOR_LOAD_IN_PROGRESS the list is incomplete.
         """
         loading = any(partition.is_loading for partition in self._hosted.led)
         error = Error.COORDINATOR_LOAD_IN_PROGRESS if loading else Error.NONE
@@ -98,7 +98,7 @@ class GroupAdmin:
     def delete_offsets(
         self, group_id: str, partitions: Sequence[TopicPartition]
     ) -> tuple[Error, dict[TopicPartition, Error]]:
-        """Delete offsets of topics that no member subscribes to: an error for all, or one for each partition."""
+        """Delete offsets of topics that no member subscribes to; return an error for all, or one for each partition."""
         error = self._hosted.status(group_id)
         if error is not Error.NONE:
             return error, {}
@@ -119,14 +119,14 @@ class GroupAdmin:
         return Error.NONE, results
 
     def partitions_deleted(self, partitions: Iterable[TopicPartition]) -> None:
-        """Topics are gone, and with them what groups had committed there."""
+        """Drop the offsets that groups committed in deleted partitions."""
         places = [place_of(partition) for partition in partitions]
         for hosted in tuple(self._hosted.groups()):
             if self._discard(hosted, places):
                 self._remove_if_over(hosted)
 
     async def expire(self) -> None:
-        """Drop the offsets that have outlived their retention, and the groups of which nothing is left.
+        """Drop the offsets that have outlived their retention, and the groups that are then empty.
 
         Cancelled, it has dropped some; the next pass goes on.
         """
@@ -149,7 +149,7 @@ class GroupAdmin:
             logger.info("%d committed offsets have expired", dropped)
 
     def _discard(self, hosted: HostedGroup, places: Iterable[Place]) -> int:
-        """Forget offsets, and write that they ended."""
+        """Forget offsets, and write their tombstones."""
         return self._end(hosted, [place for place in places if hosted.offsets.discard(place)])
 
     def _end(self, hosted: HostedGroup, places: Sequence[Place]) -> int:
@@ -168,7 +168,7 @@ class GroupAdmin:
         group = hosted.group
         self._coordinator.end(hosted, Error.COORDINATOR_NOT_AVAILABLE)
         hosted.partition.drop(hosted)
-        # A group that never had a generation was never written: it only kept offsets here.
+        # A group that never had a generation was never written: only its offsets were.
         if group.generation > FIRST_GENERATION:
             now = self._coordinator.clock.wall_ms()
             self._coordinator.log.append_and_forget(

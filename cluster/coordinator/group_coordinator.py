@@ -1,8 +1,8 @@
 """The group coordinator: the shell around the group machine.
 
 It finds the group, runs the step, and does what the step's effects say: answers requests, sets timers, writes
-records. Everything here is synchronous on the broker's loop; an answer that waits for a write is given by the
-write's completion. Requests are callables: the token of a parked JoinGroup is the function that answers it.
+records. Everything here is synchronous on the broker's loop; an answer that waits for a write is sent by the write's
+completion. Requests are callables: the token of a parked JoinGroup is the function that answers it.
 """
 
 import logging
@@ -48,11 +48,11 @@ class GroupCoordinator:
 
     Args:
         settings: The configuration.
-        hosted: The groups that are here; the loader fills it.
+        hosted: The groups on this broker; the loader fills it.
         log: Where groups and offsets are written.
-        timer: Watches members and rebalances.
+        timer: Runs the timeouts of members and rebalances.
         clock: Wall time.
-        new_id: Draws what makes a member id unique.
+        new_id: Returns the random part of a member id.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class GroupCoordinator:
         self._new_id = new_id
 
     def join(self, group_id: str, request: Join, on_done: OnJoined) -> None:
-        """Handle a JoinGroup; ``on_done`` is called once, now or when the rebalance has come to it."""
+        """Handle a JoinGroup; ``on_done`` is called once, now or when the rebalance has gathered its members."""
         error = self.hosted.status(group_id)
         settings = self.settings
         if error is Error.NONE and not (
@@ -111,7 +111,7 @@ class GroupCoordinator:
         assignments: Mapping[str, bytes],
         on_done: OnSynced,
     ) -> None:
-        """Handle a SyncGroup; ``on_done`` is called once, now or when the assignment is there."""
+        """Handle a SyncGroup; ``on_done`` is called once, now or when the assignment is known."""
         error = self.hosted.status(group_id)
         if error is Error.COORDINATOR_LOAD_IN_PROGRESS:
             # The rebalance was lost with the former coordinator: the member has to join again.
@@ -137,7 +137,7 @@ class GroupCoordinator:
     def heartbeat(
         self, group_id: str, member_id: str, instance_id: str | None, generation: Generation
     ) -> Error:
-        """Handle a Heartbeat. While the group loads every member counts as alive."""
+        """Handle a Heartbeat. While the group loads, every member counts as alive."""
         error = self.hosted.status(group_id)
         if error is Error.COORDINATOR_LOAD_IN_PROGRESS:
             return Error.NONE
@@ -151,7 +151,7 @@ class GroupCoordinator:
         return error
 
     def leave(self, group_id: str, members: Sequence[tuple[str, str | None]]) -> tuple[Error, list[Error]]:
-        """Let members go, each given by its id and instance id: an error for all, else one for each."""
+        """Remove members, each given by its id and instance id; return an error for all, else one for each."""
         error = self.hosted.status(group_id)
         if error is not Error.NONE:
             return error, []
@@ -173,10 +173,10 @@ class GroupCoordinator:
             errors.append(error)
         return Error.NONE, errors
 
-    # what the machine wants done
+    # effects of the machine
 
     def watch(self, hosted: HostedGroup, member_id: str, timeout_ms: int) -> None:
-        """Expect a request of a member within a time."""
+        """Remove a member unless it sends a request within ``timeout_ms``."""
         timer = hosted.members.get(member_id)
         if timer is None:
             timer = hosted.members[member_id] = CallTimer(lambda: self._silent(hosted, member_id))
@@ -185,18 +185,18 @@ class GroupCoordinator:
         self.timer.add(timer, timeout_ms)
 
     def end(self, hosted: HostedGroup, error: Error) -> None:
-        """End a group here: everybody who waits is answered with ``error``, its timers stop."""
+        """End a group here: answer every waiting request with ``error``, and stop its timers."""
         self.carry_out(hosted, group_requests.remove_group(hosted.group, self.clock.wall_ms(), error))
         for timer in tuple(hosted.timers()):
             self.timer.cancel(timer)
 
     def rebalance_oversized(self, hosted: HostedGroup) -> None:
-        """A group was loaded that is larger than is allowed now: have its members join again, as far as they fit."""
+        """Rebalance a loaded group that exceeds the present size limit: only as many members as fit can join again."""
         delay = self.settings.initial_rebalance_delay_ms
         self.carry_out(hosted, group_join.start_if_possible(hosted.group, self.clock.wall_ms(), delay))
 
     def carry_out(self, hosted: HostedGroup, effects: Iterable[Effect]) -> None:
-        """Do what a step of the machine wants done, in its order."""
+        """Carry out the effects of a step of the machine, in their order."""
         for effect in effects:
             match effect:
                 case WatchMember(member_id, timeout_ms):

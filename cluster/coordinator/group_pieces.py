@@ -3,10 +3,10 @@
     [KEPT, group_id, value or nil, [place, ...], [value, ...], [offset, ...]]     a group, in as many pieces as it takes
     [HELD, group_id, producer_id, [place, ...], [value, ...], [offset, ...]]      what an open transaction will commit
 
-The groups go on while it is made: each group is taken as it is at one moment, one group after the other, so that a
-group taken late may know of records after the snapshot's `next_offset`. That does no harm if the log still has all that
-it knows of: reading it from `next_offset` on leads to the same end, as each record says all of what it is about, and a
-marker ends only what stands before it.
+The groups go on changing while it is made: each group is copied at one moment, one group after the other, so a group
+copied late may include records after the snapshot's `next_offset`. That does no harm if the log still has those
+records: reading it from `next_offset` on leads to the same state, because each record replaces the whole value of its
+key, and a marker ends only what precedes it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,8 @@ def encode_pieces(stored: StoredPartition) -> Iterator[bytes]:
         group = stored.groups.get(group_id)
         if group is None:
             continue
-        # All of a group at one moment: a transaction that ends between two pieces moves offsets from one to the other.
+        # Copy the whole group at one moment: a transaction that ends between two pieces moves offsets from one to the
+        # other.
         kept = tuple(group.offsets.kept.items())
         held = {producer: _written(each) for producer, each in group.offsets.held.items()}
         value = group.value
@@ -47,7 +48,7 @@ def encode_pieces(stored: StoredPartition) -> Iterator[bytes]:
 
 
 def _written(held: Mapping[Place, Kept]) -> list[tuple[Place, Kept]]:
-    """Leave out what is on its way to the log still: it will be found there, if it arrives."""
+    """Leave out offsets that are still being written: those that succeed are in the log."""
     return [(place, kept) for place, kept in held.items() if kept[1] != NO_OFFSET]
 
 
@@ -62,13 +63,13 @@ def _columns(
 
 
 def read_pieces(stored: StoredPartition, pieces: msgpack.Unpacker) -> Iterator[int]:
-    """Take the groups of a snapshot in.
+    """Read the groups of a snapshot.
 
     Yields:
-        After each piece how many offsets it had, so that the caller can let others have their turn.
+        After each piece how many offsets it had, so that the caller can let other tasks run.
 
     Raises:
-        SnapshotError: a piece is not one.
+        SnapshotError: a piece is malformed.
     """
     for piece in pieces:
         try:

@@ -1,4 +1,4 @@
-"""The records of ``__consumer_offsets``: what is written for a commit and a group, and what a group's says.
+"""The records of ``__consumer_offsets``: those of commits and groups are written, those of groups are read.
 
 Kafka's own formatter and Kafka's own coordinator read them: values are written at version 3 (an offset with an
 expiry at 1, see `offset_bytes`).
@@ -29,17 +29,17 @@ class KeyedRecord:
 
 
 def offset_records(group_id: str, values: Mapping[Place, bytes | None], now: WallMs) -> list[KeyedRecord]:
-    """Make the records of a commit; a value None ends an offset."""
+    """Make the records of a commit; a value of None makes a tombstone."""
     prefix = group_prefix(group_id)
     return [KeyedRecord(now, prefix + place, value) for place, value in values.items()]
 
 
 def group_value(group: Group, assignments: Mapping[str, bytes] | None) -> bytes:
-    """Write a group as it stands.
+    """Encode a group's present state.
 
     Args:
         group: The group.
-        assignments: What its members are about to be assigned; None takes what they have.
+        assignments: The new assignments of its members; None takes their present ones.
     """
     protocol = group.protocol_name
     members = [
@@ -68,7 +68,7 @@ def group_value(group: Group, assignments: Mapping[str, bytes] | None) -> bytes:
 
 
 def group_record(group_id: str, value: bytes | None, now: WallMs) -> KeyedRecord:
-    """Make the record of a group; with None the one that ends it."""
+    """Make the record of a group; with None its tombstone."""
     key = encode_versioned(GroupMetadataKey(group=group_id), GROUP_KEY_VERSION)
     return KeyedRecord(now, key, value)
 
@@ -98,7 +98,7 @@ def group_in(group_id: str, value: bytes) -> Group:
         state_since=None if read.current_state_timestamp < 0 else read.current_state_timestamp,
     )
     for stored in read.members:
-        # Rebalance time-outs are absent from the oldest records: the session's then serves for both.
+        # The oldest records have no rebalance timeout: the session timeout then serves for both.
         rebalance_timeout = (
             stored.rebalance_timeout if stored.rebalance_timeout >= 0 else stored.session_timeout
         )

@@ -1,4 +1,4 @@
-"""Serving the groups of a partition of ``__consumer_offsets`` that was loaded, and ending those of one that is lost."""
+"""Starts to serve the groups of a loaded partition of ``__consumer_offsets``, and ends those of a lost one."""
 
 import logging
 
@@ -26,7 +26,7 @@ class GroupTakeover:
         self._led = coordinator.hosted.led
 
     async def serve(self, partition: HostedPartition) -> bool:
-        """Host the groups that are stored; False if the partition was unloaded meanwhile."""
+        """Host the stored groups; return False if the partition was unloaded meanwhile."""
         if not await self._host_groups(partition):
             return False
         partition.is_loading = False
@@ -34,13 +34,13 @@ class GroupTakeover:
         return True
 
     def unloaded(self, partition: HostedPartition) -> None:
-        """Answer everybody who waits in a group of a partition that is led no more."""
+        """Answer every request that waits in a group of a partition that we no longer lead."""
         for hosted in partition.groups.values():
             self._coordinator.end(hosted, Error.NOT_COORDINATOR)
         partition.groups = {}
 
     async def _host_groups(self, partition: HostedPartition) -> bool:
-        """Make groups of what is stored; False if the partition was unloaded meanwhile."""
+        """Rebuild the stored groups; return False if the partition was unloaded meanwhile."""
         stored = partition.stored
         for count, (group_id, kept) in enumerate(tuple(stored.groups.items()), 1):
             if kept.is_empty:
@@ -60,7 +60,7 @@ class GroupTakeover:
         return self._led.is_current(partition)
 
     async def _watch_members(self, partition: HostedPartition) -> None:
-        """Give every member a full session, as their heartbeats went elsewhere until now."""
+        """Start a full session timeout for every member, because their heartbeats went elsewhere until now."""
         coordinator = self._coordinator
         count = 0
         for hosted in tuple(partition.groups.values()):

@@ -1,4 +1,4 @@
-"""The groups of one broker, put together: settings in; coordinator, offsets, administration and loader out."""
+"""Assembles the groups of one broker: settings in; coordinator, offsets, administration and loader out."""
 
 import uuid
 from collections import Counter
@@ -37,12 +37,12 @@ class Groups:
 
     Args:
         config: The broker's settings.
-        replicas: Its partitions; their callbacks are hooked up.
+        replicas: Its partitions, whose callbacks are set here.
         metadata: Knows how many partitions ``__consumer_offsets`` has.
-        timer: Watches members.
+        timer: Runs the timeouts of members.
         clock: Both clocks.
         nursery: Where loads run; ends with the broker.
-        offload: Runs reads of files beside the loop.
+        offload: Runs reads of files outside the loop.
 
     Attributes:
         coordinator: Membership.
@@ -100,31 +100,31 @@ class Groups:
         return self._topic.partition_count
 
     def found(self, partition_count: int | None) -> None:
-        """Take over what ZooKeeper says of ``__consumer_offsets`` at the broker's start; None where it is not there."""
+        """Note the partition count of ``__consumer_offsets`` at the broker's start; None if the topic is absent."""
         self._topic.found(partition_count)
 
     async def run(self) -> None:
-        """Follow, and drop what has expired, until cancelled."""
+        """Follow the partitions that others lead, and drop what has expired, until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._loader.follow, name="followed groups")
             nursery.start_soon(self._expire, name="expiry of offsets")
 
     async def stop(self) -> None:
-        """Write down what the next start would have to read from the logs. Cancelled, it has written some of it."""
+        """Write snapshots, so that the next start need not read whole logs. Cancelled, it has written some of them."""
         await self._loader.write_snapshots(least=_CHANGES_AT_STOP_MIN, rest_s=0.0)
 
     def count_by_state(self) -> Counter[str]:
-        """Count the groups that are coordinated here, by the names of their states; each state is in it."""
+        """Count the groups that are coordinated here, by the names of all states."""
         counts = Counter(dict.fromkeys((state.value for state in GroupState), 0))
         counts.update(hosted.group.state.value for hosted in self.coordinator.hosted.groups())
         return counts
 
     def offset_count(self) -> int:
-        """Count the offsets that they have committed."""
+        """Count the offsets that these groups have committed."""
         return sum(len(hosted.offsets) for hosted in self.coordinator.hosted.groups())
 
     def describe(self) -> dict[str, Any]:
-        """Describe what is coordinated here, as plain values."""
+        """Describe the groups that are coordinated here, as plain values."""
         partitions = tuple(self.coordinator.hosted.led)
         return {
             "groups": dict(self.count_by_state()),
@@ -145,7 +145,7 @@ class Groups:
 
 
 def group_settings(config: "BrokerConfig") -> GroupSettings:
-    """Return the coordinator's settings out of a broker's."""
+    """Return the coordinator's settings from a broker's."""
     return GroupSettings(
         session_timeout_min_ms=config.group_min_session_timeout_ms,
         session_timeout_max_ms=config.group_max_session_timeout_ms,

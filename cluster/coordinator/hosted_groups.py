@@ -14,7 +14,7 @@ from wire.types import LeaderEpoch, Offset
 
 @dataclass(slots=True, eq=False)
 class HostedGroup:
-    """A group with what is stored of it and the timers that watch it."""
+    """A group, its stored state, and the timers that watch it."""
 
     group: Group
     partition: "HostedPartition"
@@ -29,7 +29,7 @@ class HostedGroup:
         return self.stored.offsets
 
     def timers(self) -> Iterator[TimerEntry]:
-        """Return all timers, for cancelling them."""
+        """Return all timers, to cancel them."""
         yield from self.members.values()
         if self.joins is not None:
             yield self.joins
@@ -42,9 +42,9 @@ class HostedPartition:
     """One partition of ``__consumer_offsets`` that we lead; ``is_loading`` until its log has been read.
 
     Attributes:
-        number: Which partition.
+        number: The partition's number.
         epoch: The epoch of our leadership.
-        stored: What its log says, as far as we know.
+        stored: The state that its log holds, as far as it has been read.
         groups: The groups, by id.
     """
 
@@ -55,12 +55,12 @@ class HostedPartition:
     groups: dict[str, HostedGroup] = field(default_factory=dict)
 
     def host(self, group: Group) -> HostedGroup:
-        """Take a group in, with what is stored of it."""
+        """Add a group, with its stored state."""
         hosted = self.groups[group.group_id] = HostedGroup(group, self, self.stored.group(group.group_id))
         return hosted
 
     def drop(self, hosted: HostedGroup) -> None:
-        """Let go of a group, and of what was stored of it."""
+        """Remove a group and its stored state."""
         group_id = hosted.group.group_id
         if self.groups.get(group_id) is hosted:
             del self.groups[group_id]
@@ -68,7 +68,7 @@ class HostedPartition:
 
 
 class HostedGroups:
-    """The groups in the partitions that are ours.
+    """The groups in the partitions that this broker leads.
 
     Args:
         partition_count: Returns how many partitions ``__consumer_offsets`` has.
@@ -86,7 +86,7 @@ class HostedGroups:
 
         Args:
             group_id: The group.
-            empty_allowed: Whether the empty id will do: offsets may be kept under it, members not.
+            empty_allowed: Whether the empty id is valid: it can have offsets, but no members.
         """
         if not group_id and not empty_allowed:
             return Error.INVALID_GROUP_ID
@@ -94,12 +94,12 @@ class HostedGroups:
         return owner if isinstance(owner, Error) else Error.NONE
 
     def find(self, group_id: str) -> HostedGroup | None:
-        """Return a known group; call it only where ``status`` is NONE."""
+        """Return a known group; call it only if ``status`` is NONE."""
         partition = self.led.get(self.led.number_of(group_id))
         return None if partition is None else partition.groups.get(group_id)
 
     def find_or_make(self, group_id: str) -> HostedGroup:
-        """Return a group, a new one if there is none; call it only where ``status`` is NONE."""
+        """Return a group, a new one if there is none; call it only if ``status`` is NONE."""
         partition = self.led.get(self.led.number_of(group_id))
         assert partition is not None
         found = partition.groups.get(group_id)
@@ -112,5 +112,5 @@ class HostedGroups:
 
 
 def _take_epoch(partition: HostedPartition, epoch: LeaderEpoch) -> None:
-    """Write under the new epoch to a log that nobody else has changed since the last one."""
+    """Adopt a new epoch; the stored state stays valid, because nobody else has written to the log meanwhile."""
     partition.epoch = epoch

@@ -16,8 +16,8 @@ def java_string_hash(text: str) -> int:
 def partition_for(key: str, partition_count: int) -> int:
     """Return the partition of ``__consumer_offsets`` or ``__transaction_state`` that a group or id belongs to.
 
-    The hash is made positive by its absolute value; the one that has none (the lowest) counts as 0. Remembered for
-    the keys asked for lately: each request of a group asks again.
+    The partition follows from the absolute value of the hash; the lowest hash, which has none, counts as 0. Results for
+    recent keys are cached: each request of a group asks again.
     """
     value = java_string_hash(key)
     return (0 if value == -(1 << 31) else abs(value)) % partition_count

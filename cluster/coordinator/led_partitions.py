@@ -1,9 +1,8 @@
 """The partitions of a coordinator's topic that this broker leads, and since which leader epoch.
 
-A partition is absent (another broker's), loading, or owned. Each gaining or losing it carries a leader epoch; what
-comes with an older one came late and is ignored. Work that waits is tied to the partition's object, not to an epoch
-number: a partition that was lost and gained again is another object, whose load begins that work anew (KAFKA-15468,
-KAFKA-16352).
+A partition is absent (another broker's), loading, or owned. Each gain or loss carries a leader epoch; one with an older
+epoch came late and is ignored. Waiting work is tied to the partition's object, not to an epoch number: a partition that
+was lost and gained again is another object, whose load starts that work again (KAFKA-15468, KAFKA-16352).
 """
 
 from collections.abc import Callable, Iterator
@@ -15,10 +14,10 @@ from wire.types import NO_LEADER_EPOCH, LeaderEpoch
 
 
 class LedPartition(Protocol):
-    """What every coordinator's partition has.
+    """The attributes that the partitions of both coordinators have.
 
     Attributes:
-        stored: What its log says, as far as it has been read: a `Stored` of the coordinator's own kind.
+        stored: The state that its log holds, as far as it has been read: a `Stored` of the coordinator's own kind.
         is_loading: Whether its log is still being read.
     """
 
@@ -40,9 +39,9 @@ class LedPartitions(Generic[P]):
     Args:
         make: Makes a partition that is loading, by its number and the epoch of our leadership.
         partition_count: Returns how many partitions the topic has.
-        leads: Whether this broker leads a partition at this moment. A role changes, or a disk fails, before it is
-            noted here; answers must not come from a state that others may be changing.
-        led_on: Called with a partition that we led before and lead on in a new epoch.
+        leads: Whether this broker leads a partition at this moment. Roles change and disks fail before that is noted
+            here; answers must not come from a state that another broker may be changing.
+        led_on: Called with a partition that we keep leading in a new epoch.
     """
 
     def __init__(
@@ -75,8 +74,8 @@ class LedPartitions(Generic[P]):
         """Note that we lead a partition.
 
         Returns:
-            The partition, which is to be loaded; None where the news is old, or we led it before: nobody else has
-            written to it then.
+            The partition, which must now be loaded; None if the epoch is old, or if we led it already: then nobody else
+            has written to it.
         """
         if epoch <= self._latest.get(number, NO_LEADER_EPOCH):
             return None
@@ -90,13 +89,13 @@ class LedPartitions(Generic[P]):
         return loading
 
     def unload(self, number: int, epoch: LeaderEpoch | None) -> P | None:
-        """Note that we do not lead a partition any more; with None in any case, as it was deleted.
+        """Note that we no longer lead a partition; an epoch of None, for a deleted one, is never too old.
 
         Returns:
-            What was hosted of it, None where nothing was or the news is old.
+            The partition that was hosted; None if there was none, or if the epoch is old.
         """
         if epoch is None:
-            # A topic created again under the name begins with the first epoch.
+            # A topic created again under this name begins with the first epoch.
             self._latest.pop(number, None)
         elif epoch < self._latest.get(number, NO_LEADER_EPOCH):
             return None
@@ -105,7 +104,7 @@ class LedPartitions(Generic[P]):
         return self._partitions.pop(number, None)
 
     def is_current(self, partition: P) -> bool:
-        """Whether a partition is still hosted under the leadership that it was begun for."""
+        """Whether a partition is still hosted under the leadership that it was made for."""
         return self._partitions.get(partition.number) is partition
 
     def get(self, number: int) -> P | None:

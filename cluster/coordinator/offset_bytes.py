@@ -32,7 +32,7 @@ _HEAD_3: Final = struct.Struct(">hqih")
 _HEAD_1: Final = struct.Struct(">hqh")
 _OFFSET_KEY_VERSION: Final = b"\0\1"
 _VALUE_HEADS: Final = {0: (_HEAD_1, 8), 1: (_HEAD_1, 16), 2: (_HEAD_1, 8), 3: (_HEAD_3, 8)}
-"""By version: what stands before the metadata, and the bytes of times behind."""
+"""By version: the fields before the metadata, and the bytes of the timestamps after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class CommittedOffset:
     """One committed position.
 
     Attributes:
-        expire_timestamp: When it ends by the rule of old clients; -1 where the group's retention decides.
+        expire_timestamp: When it expires, as old clients can ask for; -1 if the group's retention decides.
     """
 
     offset: Offset
@@ -68,7 +68,7 @@ def topic_at(place: Place) -> str:
 
 
 def group_prefix(group_id: str) -> bytes:
-    """Return what stands before the place in all of a group's keys."""
+    """Return the bytes that precede the place in all of a group's keys."""
     name = group_id.encode()
     return _OFFSET_KEY_VERSION + _SHORT.pack(len(name)) + name
 
@@ -87,7 +87,7 @@ def split_offset_key(key: bytes) -> tuple[str, Place] | None:
 
 
 def value_of(committed: CommittedOffset) -> bytes:
-    """Write a value: version 3, and 1 where there is an expiry, which only 1 can carry."""
+    """Encode a value: in version 3, or in 1 if there is an expiry, which only 1 can carry."""
     metadata = committed.metadata.encode()
     if committed.expire_timestamp == NO_EXPIRY:
         return (
@@ -124,7 +124,7 @@ def committed_in(value: bytes) -> CommittedOffset:
 
 
 def times_in(value: bytes) -> tuple[WallMs, WallMs]:
-    """Read when a value was committed, and when it expires by the rule of old clients (-1: not)."""
+    """Read when a value was committed, and the expiry that an old client asked for (-1: none)."""
     if value[1] == 1:
         committed_at, expires_at = _TWO_LONGS.unpack_from(value, len(value) - 16)
         return committed_at, expires_at

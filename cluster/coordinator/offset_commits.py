@@ -1,7 +1,7 @@
-"""Committing offsets and asking for them, on behalf of the members of a group or of anybody.
+"""Commits and fetches of offsets, for the members of a group or for any client.
 
-A commit is answered when the log has it on every in-sync replica, and visible from then on. A transaction's offsets
-are written at once, and held back until its marker comes.
+A commit is answered when the log has it on every in-sync replica, and visible from then on. A transaction's offsets are
+written at once, and held until its marker comes.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,7 +27,7 @@ class OffsetCommits:
     """The offsets of the groups that this broker coordinates.
 
     Args:
-        coordinator: Where the groups are, and their members.
+        coordinator: Hosts the groups and their members.
     """
 
     def __init__(self, coordinator: GroupCoordinator) -> None:
@@ -79,12 +79,12 @@ class OffsetCommits:
         Args:
             group_id: The group.
             writer: The producer.
-            member_id: Which member commits; empty, with no generation, where the group's members are not checked.
+            member_id: Which member commits; empty, and without a generation, if the members are not to be checked.
             instance_id: Its instance id.
             generation: Its generation.
             offsets: What to commit.
             on_done: Called once with each partition's outcome, when they are written.
-            verify: Verifies that the group's partition belongs to the transaction (KIP-890); None where it does.
+            verify: Verifies that the group's partition belongs to the transaction (KIP-890); None if that is known.
         """
         error = self._hosted.status(group_id)
         if error is not Error.NONE:
@@ -95,7 +95,7 @@ class OffsetCommits:
             if error is not Error.NONE:
                 on_done(dict.fromkeys(offsets, verification_error(error)))
                 return
-            # The group is looked at after the verification, which may have taken long (KAFKA-15784).
+            # The group is checked after the verification, which may have taken long (KAFKA-15784).
             error = self._hosted.status(group_id)
             hosted = None
             if error is Error.NONE:
@@ -122,7 +122,7 @@ class OffsetCommits:
         *,
         commit: bool,
     ) -> None:
-        """End a producer's transaction in a partition of ours: its offsets take effect, or are dropped.
+        """End a producer's transaction in a partition that we lead: its offsets take effect, or are dropped.
 
         Args:
             number: The partition of ``__consumer_offsets``.
@@ -147,9 +147,9 @@ class OffsetCommits:
     def committed(
         self, group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool
     ) -> tuple[Error, dict[TopicPartition, CommittedOffset | Error | None]]:
-        """Return committed offsets: of these partitions (None where there is none), or of all that have one.
+        """Return committed offsets: those of some partitions (None for one without), or all.
 
-        With ``require_stable`` a partition that an open transaction will change, or a commit on its way, answers
+        With ``require_stable`` a partition that an open transaction, or a commit being written, will change answers
         UNSTABLE_OFFSET_COMMIT.
         """
         error = self._hosted.status(group_id, empty_allowed=True)

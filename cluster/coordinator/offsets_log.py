@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 _FORGOTTEN_BATCH_MAX: Final = 256 * 1024
-"""Bytes in a batch of ends: well below what any topic takes."""
+"""Bytes in a batch of tombstones: well below any topic's limit."""
 _RECORD_OVERHEAD_MAX: Final = 32
 
 OnWritten = Callable[[Error, Offset], None]
@@ -71,7 +71,7 @@ class OffsetsLog:
         ``on_done`` may be called before this returns; it is called from the broker's loop.
 
         Args:
-            partition: The partition, which notes how far it is written.
+            partition: The partition, which notes how far its log has been written.
             records: What to write.
             on_done: Takes the outcome.
             writer: The transaction that the records belong to; None where to none.
@@ -94,8 +94,8 @@ class OffsetsLog:
     def append_marker(self, partition: "HostedPartition", marker: bytearray, on_done: OnWritten) -> None:
         """Write the marker that ends a producer's transaction; it takes effect when all in-sync replicas have it.
 
-        By itself, so that its outcome comes in the order of the partition's writes. The arguments are those of
-        `append`.
+        It is a batch of its own, so that its outcome comes in the order of the partition's writes. The arguments are
+        those of `append`.
         """
         self._write(partition, marker, 1, ACKS_ALL, on_done, None)
 
@@ -109,7 +109,7 @@ class OffsetsLog:
         token: "VerificationToken | None",
     ) -> None:
         at = TopicPartition(CONSUMER_OFFSETS, partition.number)
-        # The epoch that we know is never above the one the records get: at worst a state counts as outdated.
+        # The epoch that we know is never higher than the records': at worst, a valid state counts as outdated.
         epoch = partition.epoch
 
         def done(results: "dict[TopicPartition, ProduceResult]") -> None:
@@ -131,9 +131,9 @@ class OffsetsLog:
         )
 
     def append_and_forget(self, number: int, records: Sequence[KeyedRecord]) -> None:
-        """Write the ends of groups and offsets, in batches that fit.
+        """Write the tombstones of groups and offsets, in batches that fit.
 
-        Nobody waits: what is lost is written again by the next pass, or by the next coordinator.
+        Nobody waits: a lost tombstone is written again by the next pass, or by the next coordinator.
         """
         at = TopicPartition(CONSUMER_OFFSETS, number)
         for some in _in_batches(records):
@@ -166,7 +166,7 @@ def _in_batches(records: Sequence[KeyedRecord]) -> Iterator[Sequence[KeyedRecord
 
 
 def _ignore(results: "dict[TopicPartition, ProduceResult]") -> None:
-    """Nobody waits for the outcome."""
+    """Ignore the outcome: nobody waits for it."""
     del results
 
 

@@ -1,14 +1,14 @@
 """Taking over partitions of a coordinator's topic, unloading them, and following those that others lead.
 
-What the log says of a partition goes with it through these roles: a follower reads what it replicates up to the high
+The state read from a partition's log is kept through these roles: a follower reads what it replicates up to the high
 watermark every few seconds; on becoming the leader it reads the rest, **to the log's end**: a new leader's high
-watermark lags, and stopping there would lose acknowledged state. On becoming a follower it keeps what it has.
-Everything is read in slices, so that the loop is not stalled. What a restarted broker would have to read from the
-beginning is in a snapshot, which leaders and followers write now and then.
+watermark lags, and stopping there would lose acknowledged state. On becoming a follower it keeps its state. Everything
+is read in slices, so that the loop does not stall. Leaders and followers write a snapshot now and then, so that a
+restarted broker need not read the log from its start.
 
-A load that fails (the disk, a log that cannot be read) is tried again until another broker leads; meanwhile clients
-get COORDINATOR_LOAD_IN_PROGRESS. Half of a partition is never served: commits would be set back, and transactional
-ids forgotten.
+A load that fails (the disk, a log that cannot be read) is retried until another broker leads; meanwhile clients get
+COORDINATOR_LOAD_IN_PROGRESS. A partly read partition is never served: commits would be set back, and transactional ids
+forgotten.
 """
 
 import logging
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FOLLOW_EVERY_S: Final = 5.0
-"""How often a follower reads what it has replicated, and how often snapshots are thought of."""
+"""How often a follower reads what it has replicated, and how often due snapshots are written."""
 SLICE: Final = 500
-"""Records or ids looked at between two turns of the loop."""
+"""Records or ids processed between two turns of the loop."""
 _LOADS_AT_ONCE: Final = 4
 _RETRY_S: Final = 5.0
-"""How long after a load that failed it is tried again."""
+"""The pause before a failed load is retried."""
 
 Changed = Sequence[tuple[TopicPartition, LeaderEpoch]]
 S = TypeVar("S", bound=Stored)
@@ -59,35 +59,35 @@ class Takeover(Protocol[P_contra]):
     """What a coordinator does with a partition that it takes over or loses."""
 
     async def serve(self, partition: P_contra) -> bool:
-        """Serve a partition whose log has been read to its end; False if it was unloaded meanwhile.
+        """Serve a partition whose log has been read to its end; return False if it was unloaded meanwhile.
 
         Returns:
             Whether `is_loading` is over.
 
         Raises:
             ApiError: the leadership has moved.
-            LogError, OSError, RemoteProtocolError: what is stored cannot be served; it is read again.
+            LogError, OSError, RemoteProtocolError: the stored state cannot be served; it is read again.
         """
         ...
 
     def unloaded(self, partition: P_contra) -> None:
-        """End what waits for a partition that is led no more."""
+        """End the work that waits for a partition that we no longer lead."""
         ...
 
 
 class PartitionLoader(Generic[P, S]):
-    """Has what is kept in the partitions that this broker leads, and nothing else.
+    """Keeps the coordinator's partitions loaded while this broker leads them, and followed while others do.
 
     Args:
         topic: The coordinator's topic.
         replicas: The broker's partitions.
         led: The coordinator's partitions.
         takeover: What the coordinator does with them.
-        kind: How snapshots of them are written.
+        kind: How their snapshots are written.
         clock: Times loads.
         nursery: Where loads run.
         buffer_size: ``offsets.load.buffer.size`` or its like: bytes read at a time.
-        offload: Runs reads of files beside the loop.
+        offload: Runs reads of files outside the loop.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class PartitionLoader(Generic[P, S]):
     # Called by the replicas
 
     def leadership_changed(self, leading: Changed, following: Changed) -> None:
-        """Take note of the partitions that this broker begins to lead, and to follow."""
+        """Load the partitions that this broker begins to lead, and unload those that it begins to follow."""
         for partition, epoch in following:
             if partition.topic == self._topic:
                 self._unload(partition.partition, epoch)
@@ -127,7 +127,7 @@ class PartitionLoader(Generic[P, S]):
                 self._lead(partition.partition, epoch)
 
     def stopped(self, partitions: Sequence[tuple[TopicPartition, LeaderEpoch | None]]) -> None:
-        """Take note of partitions whose replica here was deleted."""
+        """Unload partitions whose replica here was deleted."""
         for partition, _ in partitions:
             if partition.topic == self._topic:
                 self._unload(partition.partition, None)
@@ -194,7 +194,7 @@ class PartitionLoader(Generic[P, S]):
     # Following
 
     async def follow(self) -> None:
-        """Keep up with the partitions that others lead, for ever. Cancelled, it leaves off where it is."""
+        """Keep up with the partitions that others lead, and write due snapshots, until cancelled."""
         while True:
             await trio.sleep(FOLLOW_EVERY_S)
             for number in tuple(self._followed):
@@ -232,7 +232,7 @@ class PartitionLoader(Generic[P, S]):
 
         Args:
             least: How many records count as enough.
-            rest_s: What is left to others between pieces, in seconds.
+            rest_s: The pause for other tasks between pieces, in seconds.
         """
         await self._snapshots.write_due(self._candidates(), least, rest_s)
 
@@ -258,11 +258,11 @@ class PartitionLoader(Generic[P, S]):
         is_ours: Callable[[], bool],
         rest_s: float,
     ) -> bool:
-        """Read once and take it in; False if that led no further."""
+        """Read once and apply it; return False if that made no progress."""
         read = log.read(stored.next_offset, self._buffer_size, upper_bound=end, min_one_batch=True)
         file_range = read.file_range
         if file_range is None:
-            # Compaction left nothing of the rest.
+            # Compaction removed all of the rest.
             stored.read_to(end, log.leader_epochs.epoch_for_offset(Offset(end - 1)))
             return True
         found: list[bytes] = []

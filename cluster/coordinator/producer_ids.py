@@ -1,7 +1,7 @@
 """Producer ids: each broker takes them from ZooKeeper a thousand at a time and hands them out one by one.
 
-The next block is asked for when nine tenths of one are handed out, so that no producer waits for ZooKeeper while there
-is a ZooKeeper.
+The next block is asked for when nine tenths of one are handed out, so that no producer waits for ZooKeeper while it is
+available.
 """
 
 import logging
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PATIENCE_S: Final = 5.0
-"""How long a request may wait for a block: a client that asks again is served sooner than one that times out."""
+"""How long a request may wait for a block: a client that retries is served sooner than one that times out."""
 _AHEAD_DIVISOR: Final = 10
-"""A block is taken ahead when no more than one in so many ids is left."""
+"""The next block is taken when this fraction of the ids, one in ten, is left."""
 
 
 class ProducerIds:
@@ -31,7 +31,7 @@ class ProducerIds:
 
     Args:
         take_block: Takes the next block, which no other broker gets.
-        nursery: Where blocks are taken ahead; ends with the broker.
+        nursery: Where blocks are taken in advance; ends with the broker.
     """
 
     def __init__(self, take_block: "Callable[[], Awaitable[ProducerIdBlock]]", nursery: trio.Nursery) -> None:
@@ -48,7 +48,7 @@ class ProducerIds:
         """Return an id. Cancellation while a block is taken loses at most that block.
 
         Raises:
-            ZooKeeperError: a block is needed and ZooKeeper does not give one.
+            ZooKeeperError: a block is needed and cannot be taken from ZooKeeper.
             ProducerIdsExhaustedError: every id has been handed out.
         """
         while self._next > self._last:
@@ -67,7 +67,7 @@ class ProducerIds:
         return ProducerId(producer_id)
 
     async def take(self) -> ProducerId | Error:
-        """Return an id, or the error for a client where none is to be had in time.
+        """Return an id, or the error for a client if none is available in time.
 
         Not COORDINATOR_NOT_AVAILABLE: a producer without a transactional id has no coordinator to look for.
         """
@@ -86,7 +86,7 @@ class ProducerIds:
         logger.info("handing out the producer ids %d to %d", block.first, block.last)
 
     async def _take_ahead(self) -> None:
-        """Take the next block while there are ids left; where that fails the next request tries again."""
+        """Take the next block while there are ids left; if that fails, the next request tries again."""
         try:
             async with self._taking:
                 if self._ahead is None:

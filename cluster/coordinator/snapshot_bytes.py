@@ -1,14 +1,14 @@
-"""A snapshot of what a coordinator's partition says, so that a restarted broker reads only the log's tail.
+"""A snapshot of the state in a coordinator's partition, so that a restarted broker reads only the log's tail.
 
     a stream of msgpack values | crc:uint32, CRC-32C of the stream
 
     [version, topic_id, partition, next_offset, epoch, through, through_epoch, written_at]
     pieces, by the kind of coordinator: `group_pieces`, `transaction_pieces`
 
-It may know of records after `next_offset`, up to `through`, where the coordinator went on while it was made. A log that
-was cut before that, or that has another leader's record there, makes the snapshot worthless.
+It may include records after `next_offset`, up to `through`, if the coordinator went on while it was made. A log that
+was truncated before `through`, or that has another leader's record there, makes the snapshot invalid.
 
-It lies in the partition's own directory, under a name that Kafka passes over, and is deleted with it.
+It is stored in the partition's own directory, under a name that Kafka ignores, and is deleted with it.
 """
 
 import struct
@@ -27,19 +27,19 @@ _CRC: Final = struct.Struct(">I")
 
 
 class SnapshotError(Exception):
-    """The bytes are not a snapshot of ours, or not a whole one: what they tell is read from the log instead."""
+    """The bytes are not a whole snapshot in our format: the log is read instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPlace:
-    """Which partition a snapshot is of, and what the log must have for it to be good.
+    """The partition of a snapshot, and what its log must have for the snapshot to be valid.
 
     Attributes:
-        next_offset: The log is to be read from here.
+        next_offset: Where to start reading the log.
         epoch: The leader epoch of the record before it.
-        through: No entry knows of records from here on.
-        through_epoch: The leader epoch of the record before that.
-        written_at: When it was begun.
+        through: No entry includes records from this offset on.
+        through_epoch: The leader epoch of the record before `through`.
+        written_at: When writing it began.
     """
 
     topic_id: TopicId
@@ -52,7 +52,7 @@ class SnapshotPlace:
 
 
 def seal(place: SnapshotPlace, pieces: list[bytes]) -> bytes:
-    """Put a snapshot together: what it is of, its pieces, and their checksum."""
+    """Encode a snapshot: its place, its pieces, and their checksum."""
     head = msgpack.packb(
         [
             _VERSION,
@@ -72,10 +72,10 @@ def seal(place: SnapshotPlace, pieces: list[bytes]) -> bytes:
 
 
 def open_snapshot(data: bytes) -> tuple[SnapshotPlace, msgpack.Unpacker]:
-    """Check a snapshot, and read what it is of.
+    """Check a snapshot, and read its place.
 
     Returns:
-        That, and the reader of its pieces for `read_pieces`.
+        The place, and the reader of its pieces for `read_pieces`.
 
     Raises:
         SnapshotError: it is damaged, or of another version.

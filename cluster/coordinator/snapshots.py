@@ -1,6 +1,6 @@
-"""Snapshots on disk: read where a partition has to be begun anew, written when the log has grown enough since.
+"""Snapshots on disk: read when a partition is loaded from scratch, written when the log has grown enough.
 
-Both coordinators keep them: what they know of a partition is a `Stored`, and a `SnapshotKind` says how it is written.
+Both coordinators keep them: their state of a partition is a `Stored`, and a `SnapshotKind` says how it is written.
 """
 
 import logging
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CHANGES_MIN: Final = 5_000
-"""Records that are read from the log as fast as a snapshot would be: none is written for fewer."""
+"""The least number of new records for a snapshot: fewer are read from the log as fast as from a snapshot."""
 
 _RETENTION_MIN_MS: Final = 60_000
-"""Where the ends of offsets stay in the log for less than this, a snapshot is too old before it is of use."""
+"""If tombstones stay in the log for less than this, a snapshot is too old before it is useful."""
 _AT_ONCE: Final = 256 * 1024
 """Bytes written between two turns of the loop."""
 FOLLOWER_REST_S: Final = 0.005
-"""What a follower leaves to others between slices: nobody waits for it."""
+"""A follower's pause for other tasks between slices: nobody waits for it."""
 
 Offload = Callable[[Callable[[], object]], Awaitable[object]]
 
@@ -50,7 +50,7 @@ class Stored(Protocol):
 
     @property
     def known_through(self) -> tuple[Offset, LeaderEpoch]:
-        """Nothing from this offset on is known; the leader epoch of the record before it."""
+        """The offset from which on nothing is known, and the leader epoch of the record before it."""
         ...
 
     @property
@@ -67,7 +67,7 @@ class Stored(Protocol):
         ...
 
     def apply(self, data: bytes) -> Iterator[int]:
-        """Take in whole batches as they stand in the log; yields how many records each had."""
+        """Apply whole batches, encoded as in the log; yield how many records each had."""
         ...
 
 
@@ -76,13 +76,13 @@ S = TypeVar("S", bound=Stored)
 
 @dataclass(frozen=True, slots=True)
 class SnapshotKind(Generic[S]):
-    """How one coordinator's partitions are written.
+    """How the snapshots of one coordinator are written and read.
 
     Attributes:
         file_name: The name of the file in the partition's directory.
-        start: Makes what is known before a snapshot's pieces are taken in: nothing, as far as a place says.
-        encode: Writes what is known piece by piece; between two pieces it may change.
-        read: Takes pieces in; yields how many entries each had, and raises `SnapshotError`.
+        start: Makes the empty state for a place, before the pieces are read.
+        encode: Writes the state piece by piece; it may change between two pieces.
+        read: Reads the pieces; yields how many entries each had, and raises `SnapshotError`.
         count: Returns how many entries there are.
     """
 
@@ -94,7 +94,7 @@ class SnapshotKind(Generic[S]):
 
 
 class Candidate(NamedTuple, Generic[S]):
-    """A partition of which a snapshot may be due: its log, what is known of it, and whether that is kept up to date."""
+    """A partition that may need a snapshot: its log, its state, and whether that is still kept up to date."""
 
     log: "Log"
     stored: S
@@ -106,8 +106,8 @@ class Snapshots(Generic[S]):
 
     Args:
         kind: How they are written.
-        clock: Wall time: a snapshot has its age.
-        offload: Runs slow file operations beside the loop.
+        clock: Wall time, for the age of snapshots.
+        offload: Runs slow file operations outside the loop.
     """
 
     def __init__(
@@ -118,9 +118,9 @@ class Snapshots(Generic[S]):
         self._offload = offload
 
     async def begin(self, log: "Log") -> S:
-        """Return what is known of a log before reading it: its snapshot, if that is good, else nothing.
+        """Return the initial state for reading a log: its snapshot, if that is valid, else an empty one.
 
-        Reads in pieces; cancelled, nothing is left behind.
+        It reads in pieces; cancelled, it leaves nothing behind.
         """
         fresh = self._kind.start(nothing_of(log))
         try:
@@ -134,7 +134,7 @@ class Snapshots(Generic[S]):
             logger.info("the snapshot of %s is of another log, or of one that was cut", log.topic_partition)
             return fresh
         if self._clock.wall_ms() - place.written_at >= log.config.delete_retention_ms:
-            # What was deleted since may be gone from the log without a trace.
+            # Compaction may have removed the tombstones of what was deleted since.
             logger.info("the snapshot of %s is too old", log.topic_partition)
             return fresh
         stored = self._kind.start(place)
@@ -161,7 +161,7 @@ class Snapshots(Generic[S]):
         Args:
             candidates: The partitions.
             least: How many records count as enough.
-            rest_s: What is left to others between pieces, in seconds.
+            rest_s: The pause for other tasks between pieces, in seconds.
         """
         for log, stored, is_ours in candidates:
             if not self.is_due(stored, log, least) or not stored.is_good_for(log):
@@ -172,13 +172,13 @@ class Snapshots(Generic[S]):
                 logger.warning("no snapshot of %s is written: %s", log.topic_partition, error)
 
     async def write(self, stored: S, log: "Log", is_ours: Callable[[], bool], rest_s: float) -> bool:
-        """Write a snapshot, in pieces; False if the partition was unloaded meanwhile.
+        """Write a snapshot, in pieces; return False if the partition was unloaded meanwhile.
 
         Args:
-            stored: What is known, which may change on while it is written.
-            log: The log that it is known from.
+            stored: The state, which may go on changing while it is written.
+            log: The log that it was read from.
             is_ours: Whether ``stored`` is still kept up to date by the caller.
-            rest_s: What is left to others between pieces.
+            rest_s: The pause for other tasks between pieces, in seconds.
 
         Raises:
             OSError: the disk failed, or the directory is gone.
@@ -216,10 +216,10 @@ class Snapshots(Generic[S]):
         return found[0]
 
     def is_due(self, stored: S, log: "Log", least: int = CHANGES_MIN) -> bool:
-        """Whether reading what has come since the last snapshot takes longer than it should.
+        """Whether reading the records since the last snapshot would take too long.
 
-        A snapshot of many entries is written less often: when there is a change for every fourth of them. One that
-        will soon be too old is written anew whatever has come.
+        A snapshot of many entries is written less often: when there is one change for every four of them. One that will
+        soon be too old is replaced in any case.
         """
         old_ms = log.config.delete_retention_ms
         if old_ms < _RETENTION_MIN_MS:
@@ -232,7 +232,7 @@ class Snapshots(Generic[S]):
 
 
 def nothing_of(log: "Log") -> SnapshotPlace:
-    """Return the place of a snapshot that knows nothing of a log."""
+    """Return the place of an empty snapshot at the start of a log."""
     return SnapshotPlace(
         log.topic_id,
         log.topic_partition.partition,
@@ -245,7 +245,7 @@ def nothing_of(log: "Log") -> SnapshotPlace:
 
 
 def is_of(place: SnapshotPlace, log: "Log") -> bool:
-    """Whether a log has all that a snapshot knows of, and is the one that it was made of."""
+    """Whether a snapshot was made from this log, and the log still has every record that it includes."""
     epoch_at = log.leader_epochs.epoch_for_offset
     return (
         place.topic_id == log.topic_id

@@ -1,13 +1,13 @@
-"""What a partition of ``__consumer_offsets`` says, as far as it has been read: per group its record and its offsets.
+"""The state in a partition of ``__consumer_offsets``, as far as it has been read: each group's record and offsets.
 
 The leader serves from it and keeps it up to date with what it writes; a follower keeps it up to date by reading what
 it replicates, so that it can take over at once. Both write it to a snapshot now and then.
 
-A state is good for a log that has, in front of `next_offset`, a record of leader epoch `epoch`: then everything
-before is the same too. Applying records again that it knows already, in their order, changes nothing in the end.
-That lets a snapshot be written while the groups go on, and a leader give up on a write that may be in the log all the
-same: the state then knows of records up to `through`, of some of them from `next_offset` on, and the next load reads
-those again. Such a state is good for a log that has what stands before `through`, too.
+A state is valid for a log that has, just before `next_offset`, a record of leader epoch `epoch`: then all earlier
+records are the same, too. Applying known records again, in their order, leads to the same state in the end. So a
+snapshot can be written while the groups go on, and a leader can give up on a write that may be in the log all the same:
+the state then includes some of the records from `next_offset` up to `through`, and the next load reads those again.
+Such a state is valid only for a log that also has the record before `through`.
 """
 
 import logging
@@ -34,7 +34,7 @@ _NEVER: Final = WallMs(0)
 
 @dataclass(slots=True, eq=False)
 class StoredGroup:
-    """What the log says of one group.
+    """The state of one group in the log.
 
     Attributes:
         value: The value of its last record; None where there is none.
@@ -46,23 +46,23 @@ class StoredGroup:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is known of it."""
+        """Whether nothing is known of the group."""
         return self.value is None and self.offsets.is_empty
 
 
 @dataclass(slots=True, eq=False)
 class StoredPartition:
-    """What the log of one partition says before `next_offset`.
+    """The state in the log of one partition before `next_offset`.
 
     Attributes:
-        next_offset: Everything before it is in here.
+        next_offset: Everything before it is included.
         epoch: The leader epoch of the record before it; -1 where there is none.
         groups: By their ids.
-        open: By producer, the groups for which it holds offsets.
-        changes: Records taken in since the last snapshot.
-        through: Nothing from here on is known; never before `next_offset`.
-        through_epoch: The leader epoch of the record before that.
-        has_gap: Whether the log may have a record that is not in here, from `next_offset` on.
+        open: By producer, the groups whose offsets its open transaction holds.
+        changes: Records applied since the last snapshot.
+        through: Nothing from this offset on is included; never before `next_offset`.
+        through_epoch: The leader epoch of the record before `through`.
+        has_gap: Whether the log may have a record from `next_offset` on that is not included.
         snapshot_at: When the last snapshot was begun; 0 where there is none.
     """
 
@@ -83,7 +83,7 @@ class StoredPartition:
 
     @property
     def known_through(self) -> tuple[Offset, LeaderEpoch]:
-        """Nothing from this offset on is known; the leader epoch of the record before it."""
+        """The offset from which on nothing is known, and the leader epoch of the record before it."""
         return self.through, self.through_epoch
 
     def is_good_for(self, log: "Log") -> bool:
@@ -107,13 +107,13 @@ class StoredPartition:
         return found
 
     def forget_if_empty(self, group_id: str) -> None:
-        """Drop a group of which nothing is known any more."""
+        """Drop a group that has no state left."""
         found = self.groups.get(group_id)
         if found is not None and found.is_empty:
             del self.groups[group_id]
 
     def wrote(self, next_offset: Offset, epoch: LeaderEpoch, records: int) -> None:
-        """Note that records of the leader, which are in here, stand in the log up to an offset."""
+        """Note that the leader's records up to an offset, already applied here, are in the log."""
         self.changes += records
         if next_offset > self.through:
             self.through, self.through_epoch = next_offset, epoch
@@ -133,13 +133,13 @@ class StoredPartition:
         self.open.setdefault(producer, set()).add(group_id)
 
     def end_transaction(self, producer: ProducerId, *, commit: bool, marker: Offset | None = None) -> None:
-        """A producer's transaction has ended in this partition.
+        """End a producer's transaction in this partition.
 
         Args:
             producer: Whose transaction.
             commit: How it ended.
-            marker: Where the log says so: what stands behind is of a later transaction. None where that is the
-                log's end.
+            marker: The offset of its marker: later records belong to a later transaction. None if that is at the log's
+                end.
         """
         for group_id in self.open.pop(producer, ()):
             group = self.groups.get(group_id)
@@ -147,13 +147,13 @@ class StoredPartition:
                 self.hold(producer, group_id)
 
     def apply(self, data: bytes) -> Iterator[int]:
-        """Take in whole batches as they stand in the log; those before `next_offset` are known and skipped.
+        """Apply whole batches, encoded as in the log; those before `next_offset` are known and skipped.
 
-        A batch or record that cannot be read is passed over with an error in the log: one unreadable offset must
-        not cost a broker all the groups of the partition.
+        A batch or record that cannot be read is skipped and logged as an error: one unreadable offset must not make a
+        broker lose all the groups of the partition.
 
         Yields:
-            After each batch how many records it had: the caller may leave off there, and go on with a new call.
+            After each batch how many records it had: the caller can stop there, and continue with a new call.
         """
         for position, header in iter_headers(data):
             if header.next_offset <= self.next_offset:
@@ -184,7 +184,7 @@ class StoredPartition:
                 self._apply_offset(key, record.value, header.base_offset, producer)
             elif key[0] == 0 and key[1] == GROUP_KEY_VERSION:
                 self._apply_group(group_id_in(key), record.value)
-            # Other kinds of keys are a later Kafka's.
+            # Other kinds of keys belong to later versions of Kafka.
 
     def _apply_group(self, group_id: str, value: bytes | None) -> None:
         self.group(group_id).value = value
@@ -210,6 +210,6 @@ class StoredPartition:
             offsets.put(place, value, record_offset)
             return
         else:
-            # What an open transaction holds for the place is its own affair.
+            # An offset that an open transaction holds for the place stays.
             offsets.kept.pop(place, None)
         self.forget_if_empty(group_id)

@@ -1,4 +1,4 @@
-"""Which topics the members of a consumer group subscribe to, read from what they tell each other."""
+"""The topics that the members of a consumer group subscribe to, read from their protocol metadata."""
 
 from collections.abc import Set
 
@@ -11,7 +11,7 @@ _VERSION_SIZE = 2
 
 
 def subscribed_topics(group: Group) -> Set[str] | None:
-    """Return the topics; None where they cannot be known, so that all have to count as subscribed to.
+    """Return the topics; None if they cannot be known: then every topic must count as subscribed to.
 
     Metadata of any version are read as version 0, which all begin with.
     """

@@ -16,10 +16,10 @@ class HostedPartition:
     """One partition of ``__transaction_state`` that we lead; ``is_loading`` until its log has been read.
 
     Attributes:
-        number: Which partition.
+        number: The partition's number.
         epoch: The leader epoch since which we lead: the coordinator epoch of its markers.
-        stored: What its log says.
-        transactions: The ids that something has happened to since, and all whose transaction is open.
+        stored: The state that its log holds.
+        transactions: The ids looked up or changed since the load, and all with an open transaction.
     """
 
     number: int
@@ -29,7 +29,7 @@ class HostedPartition:
     transactions: dict[str, Transaction] = field(default_factory=dict)
 
     def find(self, transactional_id: str) -> Transaction | None:
-        """Return an id's state; None where it is not known."""
+        """Return an id's state; None if the id is unknown."""
         found = self.transactions.get(transactional_id)
         if found is None:
             value = self.stored.values.get(transactional_id)
@@ -38,13 +38,13 @@ class HostedPartition:
         return found
 
     def make(self, transactional_id: str, producer_id: ProducerId, now: WallMs) -> Transaction:
-        """Take in a new id with a producer id of its own; nothing is written yet."""
+        """Add a new id with a producer id of its own; nothing is written yet."""
         made = Transaction(transactional_id, TransactionRecord(producer_id, updated_at=now))
         self.transactions[transactional_id] = made
         return made
 
     def ids(self) -> Iterator[str]:
-        """Return the known ids, as they are now."""
+        """Return the ids that are known now."""
         yield from tuple(self.stored.values)
         yield from [
             transactional_id
@@ -60,9 +60,9 @@ class HostedPartition:
 
 
 class HostedTransactions:
-    """The transactional ids in the partitions that are ours.
+    """The transactional ids in the partitions that this broker leads.
 
-    A partition that is led on in a new epoch keeps its coordinator epoch, as in Kafka.
+    A partition that we keep leading in a new epoch keeps its coordinator epoch, as in Kafka.
 
     Args:
         partition_count: Returns how many partitions ``__transaction_state`` has.

@@ -1,7 +1,7 @@
-"""The way of markers to one other broker: requests that carry many, over a few connections.
+"""Sends markers to one other broker: many in a request, over a few connections.
 
-A request is answered when the slowest of its partitions is. A second connection is opened when markers have waited
-for `_CROWDED_MS` behind one that is not answered, up to `_LANES_MAX` of them.
+A request is answered only when its slowest partition is. Another connection is opened when markers have waited for
+`_CROWDED_MS` behind unanswered requests, up to `_LANES_MAX` connections.
 """
 
 import logging
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _VERSION: Final = 1
-"""What brokers speak from inter.broker.protocol.version 2.8 on."""
+"""The version that brokers use from inter.broker.protocol.version 2.8 on."""
 _MARKERS_MAX: Final = 2_000
 _LANES_MAX: Final = 4
 _CROWDED_MS: Final = 100
@@ -41,8 +41,8 @@ class MarkerLanes:
     Args:
         broker_id: The broker.
         connect: Makes a channel to it.
-        on_settled: Gets the outcome of each marker, once.
-        timer: Tells when markers have waited for long.
+        on_settled: Called once with the outcome of each marker.
+        timer: Reports when markers have waited for long.
         nursery: Where requests run.
     """
 
@@ -71,7 +71,7 @@ class MarkerLanes:
         return len(self._queue) + self._sent
 
     def put(self, marker: WaitingMarker) -> None:
-        """Have a marker sent."""
+        """Queue a marker to be sent."""
         self._queue[marker] = None
         if not self._busy:
             self._open_lane()
@@ -110,7 +110,7 @@ class MarkerLanes:
             self._idle.append(channel)
 
     def _take(self) -> list[WaitingMarker]:
-        """Take what one request can carry: its answer names producer ids, so each has one transaction in it."""
+        """Take the markers for one request: one transaction per producer id, because the response names only these."""
         taken: list[WaitingMarker] = []
         producers: dict[ProducerId, Completion] = {}
         for marker in tuple(self._queue):

@@ -1,12 +1,13 @@
 """Sending markers: every partition of a decided transaction gets its own, however long that takes.
 
-A marker goes to the present leader of its partition, in requests that carry those of many transactions. What fails is
-looked up and sent again after a pause of its own, so that a slow partition holds up no other. Only two things end
-the trying without an acknowledgement: the partition is gone from the cluster, or it refuses the marker as older than
-what it has seen, and does so again with our present epoch: it has gone on without us.
+A marker goes to the present leader of its partition, in requests that carry those of many transactions. A marker that
+fails is sent again after a pause of its own, to the leader of that time, so that a slow partition holds up no other.
+Only three things end the retries without an acknowledgement: the partition is gone from the cluster, it cannot hold
+transactions at all, or it refuses the marker as outdated twice, the second time with our present epoch: it has gone on
+without us.
 
-What is under way belongs to the `HostedPartition` object whose transaction it is. When that is unloaded its markers
-are dropped: the broker that loads the partition next sends them all again.
+A marker belongs to the `HostedPartition` object of its transaction. When that is unloaded, its markers are dropped: the
+broker that loads the partition next sends them all again.
 """
 
 import logging
@@ -48,7 +49,7 @@ _ORDINARY: Final = frozenset(
         Error.COORDINATOR_LOAD_IN_PROGRESS,
     }
 )
-"""Failures that pass."""
+"""Temporary failures."""
 
 
 class MarkerSender:
@@ -56,9 +57,9 @@ class MarkerSender:
 
     Args:
         broker_id: This broker, whose own partitions are written to without the network.
-        metadata: Tells who leads a partition, and who is live.
-        listener: The brokers' own.
-        writes: Writes markers here.
+        metadata: Says which broker leads a partition, and which are live.
+        listener: The inter-broker listener.
+        writes: Writes markers to partitions on this broker.
         channel_to: Makes a channel to another broker.
         exists: Asks ZooKeeper whether a partition exists.
         leader_epoch: Returns our present leader epoch of a partition of ``__transaction_state``.
@@ -97,7 +98,7 @@ class MarkerSender:
         """Markers that were refused as outdated, so that their partitions may hold an open transaction."""
 
     def send(self, partition: HostedPartition, transaction: Transaction) -> None:
-        """Have a transaction's markers sent; it has just been decided, or loaded so."""
+        """Send the markers of a transaction that was just decided, or loaded in that state."""
         completion = Completion(partition, transaction)
         self._completions[completion] = None
         if not transaction.unmarked:
@@ -106,7 +107,7 @@ class MarkerSender:
         self._route([WaitingMarker(completion, at) for at in sorted(transaction.unmarked)])
 
     def unload(self, partition: HostedPartition) -> None:
-        """Drop the markers of a partition that is not ours any more."""
+        """Drop the markers of a partition that we no longer lead."""
         for completion in tuple(self._completions):
             if completion.partition is partition:
                 completion.is_over = True
@@ -115,12 +116,12 @@ class MarkerSender:
             self._timer.cancel(self._pauses.pop(marker))
 
     def waiting_by_broker(self) -> Mapping[int, int]:
-        """Count the markers that wait for each broker; -1 stands for those whose leader is not known or not live."""
+        """Count the markers that wait for each broker; -1 stands for those that pause before their next attempt."""
         counts = {int(broker_id): lanes.waiting for broker_id, lanes in self._lanes.items()}
         counts[-1] = len(self._pauses)
         return counts
 
-    # Where a marker goes
+    # Routing
 
     def _route(self, markers: Iterable[WaitingMarker]) -> None:
         here: dict[Completion, list[WaitingMarker]] = {}
@@ -170,7 +171,7 @@ class MarkerSender:
         )
 
     async def _look_for(self, marker: WaitingMarker) -> None:
-        """A partition is not in the metadata: deleted, or not known here yet. Only ZooKeeper knows."""
+        """Ask ZooKeeper whether a partition that is not in the metadata was deleted, or is not known here yet."""
         try:
             exists = await self._exists(marker.at)
         except ZooKeeperError as error:
@@ -182,7 +183,7 @@ class MarkerSender:
             logger.info("%s was deleted: %s completes without it", marker.at, marker.transactional_id)
             self._acknowledge(marker)
 
-    # What becomes of a marker
+    # Outcomes
 
     def _settle(self, marker: WaitingMarker, error: Error) -> None:
         if marker.completion.is_over:

@@ -1,8 +1,8 @@
 """Writing the markers that end transactions to the partitions that this broker leads.
 
-A marker ends whatever its producer has open in a partition. Written again it does no harm, so that coordinators
-repeat it until it is acknowledged: by every in-sync replica, and in ``__consumer_offsets`` by the group coordinator,
-whose held offsets are visible before the answer leaves (KAFKA-17507).
+A marker ends whatever its producer has open in a partition. Writing it again does no harm, so coordinators repeat it
+until it is acknowledged: by every in-sync replica, and in ``__consumer_offsets`` by the group coordinator, whose held
+offsets are visible before the response leaves (KAFKA-17507).
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ class Marker(NamedTuple):
 
 
 OnMarked = Callable[[Sequence[dict[TopicPartition, Error]]], None]
-"""Gets the outcomes of the partitions of each marker."""
+"""Called with the outcome for each partition of each marker."""
 
 
 class MarkerWrites:
@@ -41,7 +41,7 @@ class MarkerWrites:
 
     Args:
         replicas: The broker's partitions.
-        offsets: Where transactions hold offsets of groups.
+        offsets: The offsets of groups, some held by transactions.
         clock: Wall time.
         timeout_ms: ``request.timeout.ms``: how long the in-sync replicas may take.
     """
@@ -53,7 +53,7 @@ class MarkerWrites:
         self._timeout_ms = timeout_ms
 
     def write(self, markers: Sequence[Marker], on_done: OnMarked) -> None:
-        """Write markers; ``on_done`` is called once, within this call or later, when all have their outcomes."""
+        """Write markers; ``on_done`` is called once, within this call or later, when all outcomes are known."""
         outcomes: list[dict[TopicPartition, Error]] = [{} for _ in markers]
         left = sum(len(set(marker.partitions)) for marker in markers)
         if not left:

@@ -1,4 +1,4 @@
-"""Requests that wait for the markers of the transaction before theirs, instead of being refused.
+"""Requests that wait for the markers of the preceding transaction, instead of being refused.
 
 A client that has committed begins its next transaction at once, and meets the markers of the last one, which are
 written in a millisecond or two. Kafka refuses it with CONCURRENT_TRANSACTIONS, and clients pause for 20 ms or more.
@@ -15,7 +15,7 @@ WAIT_MAX_MS: Final = 20
 
 
 class ParkedRequests:
-    """Requests by the transaction that they wait for.
+    """The waiting requests, by the transaction that they wait for.
 
     Args:
         timer: Ends waits.
@@ -29,7 +29,7 @@ class ParkedRequests:
         return sum(len(each) for each in self._waiting.values())
 
     def park(self, transaction: Transaction, go_on: Callable[[], None]) -> None:
-        """Have a request go on when its transaction is complete, or when it has waited for long; called once."""
+        """Call ``go_on`` once, when the transaction is complete or `WAIT_MAX_MS` have passed."""
         waiting = self._waiting.setdefault(transaction, {})
 
         def expire() -> None:
@@ -43,7 +43,7 @@ class ParkedRequests:
         self._timer.add(timer, WAIT_MAX_MS)
 
     def release(self, transaction: Transaction) -> None:
-        """Have the requests go on that wait for a transaction, in their order."""
+        """Continue the requests that wait for a transaction, in their order."""
         waiting = self._waiting.pop(transaction, None)
         for timer, go_on in tuple((waiting or {}).items()):
             self._timer.cancel(timer)

@@ -1,4 +1,4 @@
-"""A connection to another broker that is made again when it breaks or the broker moves."""
+"""A connection to another broker, made again when it breaks or the broker's address changes."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ class PeerChannel:
     """One channel to one broker; one request at a time.
 
     Args:
-        find: Returns where the broker is now; None where it is not live.
+        find: Returns the broker's present address; None if it is not live.
         connect: Makes a channel to an address.
     """
 
@@ -30,13 +30,13 @@ class PeerChannel:
         self._versions: dict[int, int] | None = None
 
     async def request(self, message: "Request", version: int) -> Any:
-        """Send a request, and return the decoded answer. Cancelled, it closes the connection.
+        """Send a request, and return the decoded response. Cancelled, it closes the connection.
 
         Raises:
             ConnectionFailedError: the connection broke or the time ran out: the outcome is unknown. It is closed,
                 so that nothing sent on it can be carried out after what is sent next.
             ApiError: BROKER_NOT_AVAILABLE: the broker is not live.
-            RemoteProtocolError: the answer does not read.
+            RemoteProtocolError: the response cannot be decoded.
         """
         channel = self._current()
         try:
@@ -46,7 +46,7 @@ class PeerChannel:
             raise
 
     async def highest_version(self, key: ApiKey) -> int:
-        """Return the highest version of an API that the broker serves, -1 where it serves none.
+        """Return the highest version of an API that the broker serves, -1 if it serves none.
 
         Asked once for each connection.
 
@@ -63,7 +63,7 @@ class PeerChannel:
 
     @property
     def is_used(self) -> bool:
-        """Whether an earlier request was answered on this connection, which may have gone stale since."""
+        """Whether an earlier request was answered on this connection: it may have gone stale since."""
         return self._versions is not None
 
     def close(self) -> None:

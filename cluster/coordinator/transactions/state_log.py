@@ -25,7 +25,7 @@ class StateLog:
 
     Args:
         replicas: The broker's partitions.
-        clock: Wall time, which the records get.
+        clock: Wall time, for the timestamps of records.
     """
 
     def __init__(self, replicas: "Replicas", clock: "Clock") -> None:
@@ -39,9 +39,9 @@ class StateLog:
         timeout_ms: int,
         on_done: OnWritten,
     ) -> None:
-        """Write the values of some ids as one batch; None ends an id.
+        """Write the values of some ids as one batch; None writes a tombstone.
 
-        ``on_done`` gets Kafka's error of the append, from within this call or from the loop later. With NONE the
+        ``on_done`` is called with the error of the append, within this call or later from the loop. With NONE the
         partition's `stored` has the values.
         """
         at = TopicPartition(TRANSACTION_STATE, partition.number)
@@ -55,7 +55,7 @@ class StateLog:
                 first = result.base_offset
                 stored.wrote(first, Offset(first + len(records)), partition.epoch, dict(values))
             elif result.base_offset != NO_OFFSET:
-                # It is in the log, and may stay there although it was not acknowledged.
+                # The batch is in the log, and may stay there although it was not acknowledged.
                 stored.is_exact = False
             on_done(result.error)
 

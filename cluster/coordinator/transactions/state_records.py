@@ -1,7 +1,7 @@
-"""The records of ``__transaction_state``: bytes to and from what they say of a transactional id.
+"""The records of ``__transaction_state``: the state of a transactional id to and from bytes.
 
-Written at version 0, as Kafka does in ZooKeeper mode; version 1, the same in compact lengths, is read too. Of most
-ids a coordinator needs no more than their state and their age, which stand at fixed places of version 0:
+Written at version 0, as Kafka does in ZooKeeper mode; version 1, the same in compact lengths, is read too. Of most ids
+a coordinator needs only the state and the age, which are at fixed positions in version 0:
 
 value  version [2] int16 = 0, producer id [8] int64, epoch [2] int16, timeout ms [4] int32, state [1] int8,
        partitions [4 + ...] nullable array, last update [8] int64, start [8] int64
@@ -29,12 +29,12 @@ _STATES: Final[Mapping[int, TransactionState]] = {
 
 
 def state_key(transactional_id: str) -> bytes:
-    """Write an id's key."""
+    """Encode an id's key."""
     return encode_versioned(TransactionLogKey(transactional_id=transactional_id), _VERSION)
 
 
 def id_in(key: bytes) -> str | None:
-    """Read a key; None where its version is one that we do not know, whose record is stepped over.
+    """Read a key; return None for an unknown version, whose record is to be skipped.
 
     Raises:
         RemoteProtocolError: the bytes are not a key.
@@ -45,15 +45,15 @@ def id_in(key: bytes) -> str | None:
 
 
 def state_record(transactional_id: str, value: bytes | None, now: WallMs) -> KeyedRecord:
-    """Make the record of an id; with None the one that ends it."""
+    """Make the record of an id; with None its tombstone."""
     return KeyedRecord(now, state_key(transactional_id), value)
 
 
 def state_value(record: TransactionRecord) -> bytes:
-    """Write what is to be known of an id.
+    """Encode the state of an id.
 
     Raises:
-        ValueError: a state that is never on disk, or one that cannot have partitions and has some.
+        ValueError: a state that is never on disk, or one with partitions that must have none.
     """
     state = record.state
     if state is TransactionState.DEAD or (state is TransactionState.EMPTY and record.partitions):
@@ -80,7 +80,7 @@ def record_in(value: bytes) -> TransactionRecord:
     """Read a value.
 
     Raises:
-        RemoteProtocolError: the bytes are not one, or of a state or version that we do not know.
+        RemoteProtocolError: the bytes are malformed, or have an unknown state or version.
     """
     read = decode_versioned(TransactionLogValue, value)
     state = _STATES.get(read.transaction_status)
@@ -104,7 +104,7 @@ def record_in(value: bytes) -> TransactionRecord:
 
 
 def peek_state(value: bytes) -> TransactionState:
-    """Read a value's state without the rest, which is checked as far as its size and kind go.
+    """Read a value's state without the rest, of which only the size and kind are checked.
 
     Raises:
         RemoteProtocolError: as `record_in`.
@@ -116,7 +116,7 @@ def peek_state(value: bytes) -> TransactionState:
         return record_in(value).state
     state = _STATES.get(number)
     if state is None or (count < 0 and state is not TransactionState.EMPTY):
-        return record_in(value).state  # it raises, and says why
+        return record_in(value).state  # raises with the reason
     return state
 
 

@@ -1,7 +1,7 @@
-"""What a partition of ``__transaction_state`` says, as far as it has been read: the last value of each id.
+"""The state in a partition of ``__transaction_state``, as far as it has been read: the last value of each id.
 
-The leader notes in it what it has written, a follower reads on what it replicates, so that it can take over at once.
-A value that cannot be read makes the whole partition unreadable: half a coordinator would forget ids.
+The leader adds what it has written, a follower reads what it replicates, so that it can take over at once. A value that
+cannot be read makes the whole partition unreadable: a partial state would forget ids.
 """
 
 import logging
@@ -24,14 +24,14 @@ _NEVER: Final = WallMs(0)
 
 @dataclass(slots=True, eq=False)
 class StoredTransactions:
-    """What the log of one partition says before `next_offset`.
+    """The state in the log of one partition before `next_offset`.
 
     Attributes:
-        next_offset: Everything before it is in here.
+        next_offset: Everything before it is included.
         epoch: The leader epoch of the record before it; -1 where there is none.
         values: By transactional id.
-        is_exact: Whether nothing is in here that the log has at or behind `next_offset`, and no write is undecided.
-        changes: Records taken in since the last snapshot.
+        is_exact: Whether no record at or after `next_offset` is included, and no write is undecided.
+        changes: Records applied since the last snapshot.
         snapshot_at: When the last snapshot was begun; 0 where there is none.
     """
 
@@ -49,7 +49,7 @@ class StoredTransactions:
 
     @property
     def known_through(self) -> tuple[Offset, LeaderEpoch]:
-        """Nothing from this offset on is known; the leader epoch of the record before it."""
+        """The offset from which on nothing is known, and the leader epoch of the record before it."""
         return self.next_offset, self.epoch
 
     def is_good_for(self, log: "Log") -> bool:
@@ -63,7 +63,7 @@ class StoredTransactions:
     def wrote(
         self, first_offset: Offset, next_offset: Offset, epoch: LeaderEpoch, values: dict[str, bytes | None]
     ) -> None:
-        """Note records of the leader that all in-sync replicas have."""
+        """Add the leader's records that all in-sync replicas have."""
         if first_offset != self.next_offset:
             self.is_exact = False
         self.next_offset, self.epoch = next_offset, epoch
@@ -83,10 +83,10 @@ class StoredTransactions:
                 self.values[transactional_id] = value
 
     def apply(self, data: bytes) -> Iterator[int]:
-        """Take in whole batches as they stand in the log; those before `next_offset` are stepped over.
+        """Apply whole batches, encoded as in the log; those before `next_offset` are skipped.
 
         Yields:
-            After each batch how many records it had: the caller may leave off there, and go on with a new call.
+            After each batch how many records it had: the caller can stop there, and continue with a new call.
 
         Raises:
             RemoteProtocolError: a batch, key or value cannot be read.
@@ -105,7 +105,7 @@ class StoredTransactions:
             key = record.key
             transactional_id = None if key is None else id_in(key)
             if transactional_id is None:
-                # A later Kafka's: older ones step over it, too.
+                # From a later version of Kafka: older ones skip it, too.
                 logger.warning("the record at offset %d has a key of an unknown kind", record.offset)
             elif record.value is None:
                 self.values.pop(transactional_id, None)

@@ -1,8 +1,8 @@
 """The transaction coordinator: the shell around the machine of a transactional id.
 
-It finds the id, asks the machine, and writes what that decides; decision and append are one step, with no suspension
-between. An answer that depends on a record is given when every in-sync replica has it, and the partition is still
-ours. Only then, too, do markers leave: another coordinator would otherwise be free to decide otherwise.
+It finds the id, asks the machine, and writes the decision; decision and append are one step, with no suspension
+between. An answer that depends on a record is sent when every in-sync replica has it, and we still lead the partition.
+Markers, too, are sent only then: otherwise another coordinator could still decide differently.
 """
 
 import logging
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 COMPLETE_RETRY_MS: Final = 100
-"""How long after a COMPLETE record could not be written it is tried again."""
+"""The pause before a COMPLETE record that could not be written is tried again."""
 
 _TOMBSTONES_MAX: Final = 256 * 1024
-"""Bytes in a batch of tombstones: well below what any topic takes (KAFKA-13099)."""
+"""Bytes in a batch of tombstones: well below any topic's limit (KAFKA-13099)."""
 _TOMBSTONE_OVERHEAD_MAX: Final = 32
 
 OnAnswered = Callable[[Error], None]
 
 
 class InitAnswer(NamedTuple):
-    """What InitProducerId is answered."""
+    """The answer to InitProducerId."""
 
     error: Error
     producer: Producer = Producer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
@@ -54,9 +54,9 @@ class TransactionCoordinator:
 
     Args:
         settings: The configuration.
-        hosted: The ids that are here; the loader fills it.
+        hosted: The ids on this broker; the loader fills it.
         log: Where they are written.
-        take_producer_id: Gives an id that no other producer has, or the error that clients get.
+        take_producer_id: Returns an id that no other producer has, or the error that clients get.
         timer: Ends pauses.
         clock: Wall time, by which transactions time out.
 
@@ -115,7 +115,7 @@ class TransactionCoordinator:
                 if not isinstance(decision, NeedsProducerId):
                     self._initialise(partition, transaction, decision, on_done)
                     return
-            # While we wait for an id anything may happen: all is looked at again.
+            # Anything can happen while we wait for an id: check everything again.
             taken = await self._take_producer_id()
             if isinstance(taken, Error):
                 on_done(InitAnswer(taken))
@@ -138,7 +138,7 @@ class TransactionCoordinator:
             if error is not Error.NONE:
                 on_done(InitAnswer(error))
             elif decision.is_fence:
-                # The epoch of a fence is nobody's: the client asks again when the old transaction is aborted.
+                # No producer gets the epoch of a fence: the client asks again when the old transaction is aborted.
                 on_done(InitAnswer(Error.CONCURRENT_TRANSACTIONS))
             else:
                 on_done(InitAnswer(Error.NONE, Producer(record.producer_id, record.producer_epoch)))
@@ -154,7 +154,7 @@ class TransactionCoordinator:
     ) -> None:
         """Handle AddPartitionsToTxn and AddOffsetsToTxn; ``on_done`` is called once.
 
-        While the markers of the transaction before are on their way it waits for them, for a moment.
+        While the markers of the preceding transaction are being written, it waits for them briefly.
         """
         self._add_partitions(transactional_id, producer, tuple(partitions), on_done, may_wait=True)
 
@@ -183,7 +183,7 @@ class TransactionCoordinator:
         self._decide(partition, transaction, decision, on_done)
 
     def end(self, transactional_id: str, producer: Producer, *, commit: bool, on_done: OnAnswered) -> None:
-        """Handle EndTxn: ``on_done`` is called once, when the decision is safe; the markers follow."""
+        """Handle EndTxn; ``on_done`` is called once, when the decision is replicated; the markers follow."""
         found = self._find(transactional_id)
         if isinstance(found, Error):
             on_done(found)
@@ -234,12 +234,12 @@ class TransactionCoordinator:
     def _write(
         self, partition: HostedPartition, transaction: Transaction, pending: Pending, on_done: OnAnswered
     ) -> None:
-        """Write a transition, and carry it out when it is replicated; ``on_done`` gets the client's answer."""
+        """Write a transition, and carry it out when it is replicated; ``on_done`` is called with the answer."""
         transaction.begin(pending)
 
         def written(error: Error) -> None:
             if not self.hosted.led.is_current(partition):
-                # Whatever the log says of it now, the next coordinator follows it.
+                # Whatever the log now holds, the next coordinator follows it.
                 on_done(Error.NOT_COORDINATOR)
                 return
             if error is Error.NONE:
@@ -261,7 +261,7 @@ class TransactionCoordinator:
         self._log.append(partition, values, max(pending.record.timeout_ms, 1), written)
 
     def marked(self, partition: HostedPartition, transaction: Transaction) -> None:
-        """Complete a transaction of which every partition has its marker; tried until it is written."""
+        """Complete a transaction whose partitions all have their markers; retried until it is written."""
         if (
             not self.hosted.led.is_current(partition)
             or not transaction.state.is_prepared
@@ -279,10 +279,10 @@ class TransactionCoordinator:
             partition, transaction, transaction_requests.complete(transaction, self._clock.wall_ms()), written
         )
 
-    # By the clock
+    # Timeouts
 
     def abort_timed_out(self, partition: HostedPartition, transactions: Sequence[Transaction]) -> int:
-        """Fence and abort those transactions that have been open for too long; gives how many."""
+        """Fence and abort the transactions that have been open for too long; return how many."""
         if partition.is_loading or not self.hosted.led.is_current(partition):
             return 0
         count = 0
@@ -295,7 +295,7 @@ class TransactionCoordinator:
         return count
 
     def expire(self, partition: HostedPartition, ids: Sequence[str]) -> int:
-        """Forget those ids that have been out of use for long, in batches that fit; gives how many."""
+        """Forget the ids that have expired, with tombstones in batches that fit; return how many."""
         if partition.is_loading or not self.hosted.led.is_current(partition):
             return 0
         now = self._clock.wall_ms()
@@ -336,16 +336,16 @@ class TransactionCoordinator:
         tombstones = dict.fromkeys((each.transactional_id for each, _ in expired), None)
         self._log.append(partition, tombstones, self.settings.request_timeout_ms, written)
 
-    # What is loaded, and what is to be known
+    # Loading and describing
 
     def loaded(self, partition: HostedPartition) -> None:
-        """Go on with the transactions of a partition that has just been loaded."""
+        """Send the markers of the decided transactions in a partition that has just been loaded."""
         for transaction in tuple(partition.transactions.values()):
             if transaction.state.is_prepared:
                 self.markers.send(partition, transaction)
 
     def oldest_prepare(self, now: WallMs) -> float:
-        """Return for how many seconds the longest wait for markers lasts; 0 where none is waited for."""
+        """Return how long the oldest decided transaction has waited for its markers, in seconds; 0 if none waits."""
         return max(
             (
                 (now - each.record.updated_at) / 1000
@@ -357,5 +357,5 @@ class TransactionCoordinator:
 
 
 def _ignore(error: Error) -> None:
-    """Nobody asked: what failed is tried again at the next look."""
+    """Ignore the outcome: nobody asked, and the next pass tries again."""
     del error

@@ -2,7 +2,7 @@
 
     [[transactional_id, ...], [value, ...]]     ids with their last values, as the log has them
 
-All are of one moment: the map of values is copied, which costs little as neither ids nor values are.
+All are from one moment: the map is copied, which is cheap because its ids and values are not.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _FILE_NAME: Final = "ottla-transactions.msgpack"
 
 
 def encode_pieces(stored: StoredTransactions) -> Iterator[bytes]:
-    """Write the ids of a partition piece by piece, as they are when the first piece is asked for."""
+    """Write the ids of a partition piece by piece, in their state when the first piece is requested."""
     pack = msgpack.Packer().pack
     values = stored.values.copy()
     ids = iter(values)
@@ -30,13 +30,13 @@ def encode_pieces(stored: StoredTransactions) -> Iterator[bytes]:
 
 
 def read_pieces(stored: StoredTransactions, pieces: msgpack.Unpacker) -> Iterator[int]:
-    """Take the ids of a snapshot in.
+    """Read the ids of a snapshot.
 
     Yields:
-        After each piece how many ids it had, so that the caller can let others have their turn.
+        After each piece how many ids it had, so that the caller can let other tasks run.
 
     Raises:
-        SnapshotError: a piece is not one, or has a value that is not a transaction's.
+        SnapshotError: a piece is malformed, or has a value that is not a transaction's.
     """
     for piece in pieces:
         try:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TransactionSettings:
-    """What the coordinator of transactions is configured with; times in milliseconds."""
+    """The settings of the transaction coordinator; times in milliseconds."""
 
     max_timeout_ms: int = 900_000
     id_expiration_ms: int = 7 * 24 * 3_600_000

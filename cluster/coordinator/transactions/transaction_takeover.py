@@ -1,7 +1,8 @@
-"""Serving the transactional ids of a partition of ``__transaction_state`` that has been loaded.
+"""Starts to serve the transactional ids of a loaded partition of ``__transaction_state``.
 
-Nothing is served before the high watermark has reached the end of what was read: what only this leader has may be
-lost with it, and a marker sent, or a partition verified, by such a record would be a second fate of the transaction.
+Nothing is served before the high watermark has reached the end of what was read: a record that only this leader has can
+be lost with it, and a marker sent, or a partition verified, because of such a record would give the transaction a
+second outcome.
 """
 
 from typing import TYPE_CHECKING
@@ -35,7 +36,7 @@ class TransactionTakeover:
         self._led = coordinator.hosted.led
 
     async def serve(self, partition: HostedPartition) -> bool:
-        """Take in what is open, and serve; False if the partition was unloaded meanwhile."""
+        """Load the open transactions, and serve; return False if the partition was unloaded meanwhile."""
         await self._wait_replicated(partition)
         for count, (transactional_id, value) in enumerate(tuple(partition.stored.values.items()), 1):
             state = peek_state(value)
@@ -50,12 +51,12 @@ class TransactionTakeover:
         return True
 
     def unloaded(self, partition: HostedPartition) -> None:
-        """Stop sending the markers of a partition that is led no more."""
+        """Stop sending the markers of a partition that we no longer lead."""
         self._coordinator.markers.unload(partition)
         partition.transactions = {}
 
     async def _wait_replicated(self, partition: HostedPartition) -> None:
-        """Wait until every in-sync replica has what was read."""
+        """Wait until every in-sync replica has the records that were read."""
         at = TopicPartition(TRANSACTION_STATE, partition.number)
         while self._led.is_current(partition):
             replica = self._replicas.partition_or_error(at)
@@ -68,7 +69,7 @@ class TransactionTakeover:
 
 
 class _Replication:
-    """Waits in a partition's queue of acknowledgements, as a produce does."""
+    """Waits for the in-sync replicas in a partition's queue of acknowledgements, as a Produce does."""
 
     def __init__(self) -> None:
         self.over = trio.Event()
@@ -79,6 +80,6 @@ class _Replication:
         return self.over.is_set()
 
     def settle(self, topic_partition: TopicPartition, error: Error) -> None:
-        """Look again: the high watermark has come, or the leadership has moved."""
+        """Check again: the high watermark has advanced, or the leadership has moved."""
         del topic_partition, error
         self.over.set()

@@ -1,4 +1,4 @@
-"""Transactions on one broker, put together: settings in; coordinator, markers and verification out."""
+"""Assembles the transactions of one broker: settings in; coordinator, markers and verification out."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from timing.timing_wheel import Timer
 
 _LOOKED_AT: Final = 1_000
-"""Ids looked at between two turns of the loop."""
+"""Ids checked between two turns of the loop."""
 _CHANGES_AT_STOP_MIN: Final = 500
 
 
@@ -44,8 +44,8 @@ class Transactions:
 
     Args:
         config: The broker's settings.
-        replicas: Its partitions, whose transactional appends are verified from here; their callbacks are hooked up.
-        metadata: Tells where brokers are, and how many partitions ``__transaction_state`` has.
+        replicas: Its partitions, whose transactional appends are verified from here, and whose callbacks are set here.
+        metadata: Has the brokers' addresses, and the number of partitions of ``__transaction_state``.
         groups: Its groups, whose offsets transactions hold.
         producer_ids: Hands out producer ids.
         partition_exists: Asks ZooKeeper whether a partition exists.
@@ -53,8 +53,8 @@ class Transactions:
         clock: Both clocks.
         nursery: Where loads and requests to other brokers run; ends with the broker.
         connect: Makes a channel to another broker.
-        metrics: What is counted into.
-        offload: Runs reads of files beside the loop.
+        metrics: The broker's metrics.
+        offload: Runs reads of files outside the loop.
 
     Attributes:
         coordinator: The transactions that are coordinated here.
@@ -139,11 +139,11 @@ class Transactions:
         return self._topic.partition_count
 
     def found(self, partition_count: int | None) -> None:
-        """Take over what ZooKeeper says of ``__transaction_state`` at the broker's start; None where it is absent."""
+        """Note the partition count of ``__transaction_state`` at the broker's start; None if the topic is absent."""
         self._topic.found(partition_count)
 
     def coordinator_of(self, transactional_id: str) -> BrokerId | None:
-        """Return the live broker that coordinates an id, as far as this broker knows."""
+        """Return the live broker that coordinates an id, according to this broker's metadata."""
         number = partition_for(transactional_id, self.partition_count)
         state = self._metadata.partition(TRANSACTION_STATE, number)
         if state is None or not self._metadata.is_alive(state.leader):
@@ -151,14 +151,14 @@ class Transactions:
         return state.leader
 
     async def run(self) -> None:
-        """Follow, end what has timed out, and forget what has expired, until cancelled."""
+        """Follow partitions, abort transactions that time out, and forget expired ids, until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._loader.follow, name="followed transactions")
             nursery.start_soon(self._abort_timed_out, name="timeouts of transactions")
             nursery.start_soon(self._expire, name="expiry of transactional ids")
 
     async def stop(self) -> None:
-        """Write down what the next start would have to read from the logs. Cancelled, it has written some of it."""
+        """Write snapshots, so that the next start need not read whole logs. Cancelled, it has written some of them."""
         await self._loader.write_snapshots(least=_CHANGES_AT_STOP_MIN, rest_s=0.0)
 
     async def _abort_timed_out(self) -> None:
@@ -181,7 +181,7 @@ class Transactions:
                     await trio.lowlevel.checkpoint()
 
     def _is_old(self, partition: HostedPartition, transactional_id: str) -> bool:
-        """Whether an id may have expired, without taking it in."""
+        """Whether an id may have expired; it is not decoded for this."""
         known = partition.transactions.get(transactional_id)
         if known is not None:
             since = known.record.updated_at
@@ -195,7 +195,7 @@ class Transactions:
     # Describing
 
     def count_by_state(self) -> Counter[str]:
-        """Count the ids that something has happened to here, by the names of their states."""
+        """Count the ids looked up or changed since their partition's load, by the names of their states."""
         counts: Counter[str] = Counter()
         for partition in self.coordinator.hosted.led.owned():
             counts.update(each.state.kafka_name for each in tuple(partition.transactions.values()))
@@ -207,11 +207,11 @@ class Transactions:
 
     @property
     def longest_load_s(self) -> float:
-        """How long the longest load of a partition took."""
+        """How long the longest load of a partition took, in seconds."""
         return self._loader.longest_load_s
 
     def describe(self) -> dict[str, Any]:
-        """Describe what is coordinated here, as plain values."""
+        """Describe the transactions that are coordinated here, as plain values."""
         partitions = tuple(self.coordinator.hosted.led)
         return {
             "ids": sum(len(each.stored.values) for each in partitions),
@@ -223,7 +223,7 @@ class Transactions:
             "verifications": self.verifier.waiting + self._replicas.verified_appends.waiting,
         }
 
-    # What the parts need
+    # Callbacks of the components
 
     def _leader_epoch(self, number: int) -> LeaderEpoch:
         partition = self._replicas.hosted.online.get(TopicPartition(TRANSACTION_STATE, number))
@@ -238,7 +238,7 @@ class Transactions:
 
 
 def transaction_settings(config: "BrokerConfig") -> TransactionSettings:
-    """Return the coordinator's settings out of a broker's."""
+    """Return the coordinator's settings from a broker's."""
     return TransactionSettings(
         max_timeout_ms=config.transaction_max_timeout_ms,
         id_expiration_ms=config.transactional_id_expiration_ms,

@@ -1,8 +1,8 @@
-"""Asking transactions' coordinators whether partitions belong to a transaction (KIP-890, part 1).
+"""Asks transaction coordinators whether partitions belong to a transaction (KIP-890, part 1).
 
-One request at a time goes to each coordinator, with everything that was asked meanwhile; questions about the same
-producer in the same epoch are merged, and none is displaced. A coordinator on this broker is asked without the
-network. Every doubt is a refusal, but for a peer that does not know the question: a Kafka older than 3.6.
+One request at a time goes to each coordinator, with all questions that have come meanwhile; those about the same
+producer in the same epoch are merged, and none replaces another. A coordinator on this broker is asked without the
+network. Every doubt is a refusal, except for a peer that does not know this request: a Kafka older than 3.6.
 """
 
 import logging
@@ -39,7 +39,7 @@ class Verifier:
 
     Args:
         broker_id: This broker.
-        find_coordinator: Returns who coordinates a transactional id; None where nobody does.
+        find_coordinator: Returns the broker that coordinates a transactional id; None if none is known.
         verify_here: Answers a question about a transaction that this broker coordinates.
         channel_to: Makes a channel to another broker.
         nursery: Where requests run.
@@ -72,7 +72,7 @@ class Verifier:
         return sum(coordinator.waiting for coordinator in self._coordinators.values())
 
     def ask(self, question: Question, on_verified: OnVerified) -> None:
-        """Ask a transaction's coordinator; ``on_verified`` gets an answer for every partition."""
+        """Ask a transaction's coordinator; ``on_verified`` is called with an answer for every partition."""
         began = self._clock.monotonic()
 
         def answered(answers: Mapping[TopicPartition, Error]) -> None:
@@ -100,7 +100,7 @@ _Key = tuple[str, ProducerId, ProducerEpoch]
 
 
 class _Asked:
-    """What is asked about one producer in one epoch, and by whom."""
+    """The questions about one producer in one epoch, and their askers."""
 
     __slots__ = ("askers", "partitions")
 
@@ -109,18 +109,18 @@ class _Asked:
         self.askers: list[tuple[Question, OnVerified]] = []
 
     def answer(self, answers: Mapping[TopicPartition, Error]) -> None:
-        """Give everybody the answers about their partitions."""
+        """Pass each asker the answers about its partitions."""
         for question, on_verified in self.askers:
             # A coordinator that leaves a partition out has confirmed nothing.
             on_verified({at: answers.get(at, Error.INVALID_TXN_STATE) for at in question.partitions})
 
     def answer_all(self, error: Error) -> None:
-        """Give everybody the same answer."""
+        """Pass every asker the same answer."""
         self.answer(dict.fromkeys(self.partitions, error))
 
 
 class _Coordinator:
-    """One other broker, as far as it coordinates transactions."""
+    """Another broker, as a coordinator of transactions."""
 
     def __init__(self, broker_id: BrokerId, channel: PeerChannel, nursery: "trio.Nursery") -> None:
         self._broker_id = broker_id
@@ -137,7 +137,7 @@ class _Coordinator:
         return self._sent + sum(len(asked.askers) for asked in self._unsent.values())
 
     def ask(self, question: Question, on_verified: OnVerified) -> None:
-        """Have a question go with the next request."""
+        """Add a question to the next request."""
         key = (question.transactional_id, question.producer_id, question.producer_epoch)
         asked = self._unsent.get(key)
         if asked is None:
@@ -169,7 +169,7 @@ class _Coordinator:
             self._is_asking = False
 
     def _take(self) -> dict[_Key, _Asked]:
-        """Take what one request can carry: its answer names transactional ids, so each is in it once."""
+        """Take the questions for one request: one per transactional id, because the response names only these."""
         batch: dict[_Key, _Asked] = {}
         ids = set()
         for key in tuple(self._unsent):
@@ -181,7 +181,7 @@ class _Coordinator:
     async def _ask_once(
         self, batch: Mapping[_Key, _Asked]
     ) -> Error | dict[str, Mapping[TopicPartition, Error]]:
-        """Ask, a second time where a connection had gone stale; return one answer for all, or answers by id."""
+        """Ask, a second time if the connection had gone stale; return one answer for all, or answers by id."""
         again = self._channel.is_used
         while True:
             try:

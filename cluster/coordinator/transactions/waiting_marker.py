@@ -1,4 +1,4 @@
-"""One transaction whose end is decided, and one of its markers on its way."""
+"""A transaction whose end is decided, and a marker of it that is being sent."""
 
 from typing import TYPE_CHECKING
 
@@ -15,9 +15,9 @@ class Completion:
 
     Attributes:
         partition: The partition that it belongs to.
-        transaction: What is to be completed.
+        transaction: The transaction to complete.
         is_commit: How it ends.
-        is_over: Whether all have been acknowledged, or the partition is not ours any more.
+        is_over: Whether all have been acknowledged, or we no longer lead the partition.
     """
 
     __slots__ = ("is_commit", "is_over", "partition", "transaction")
@@ -35,7 +35,7 @@ class WaitingMarker:
     Attributes:
         completion: The transaction that it ends.
         at: The partition that it is for.
-        attempts: How often it was put off.
+        attempts: How often it was postponed.
         refusals: How often it was refused as outdated.
     """
 
@@ -49,5 +49,5 @@ class WaitingMarker:
 
     @property
     def transactional_id(self) -> str:
-        """Whose transaction it ends."""
+        """The id of the transaction that it ends."""
         return self.completion.transaction.transactional_id
