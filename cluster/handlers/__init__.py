@@ -1,1 +1,1 @@
-"""One module per API: a decoded request becomes a domain call, and errors become codes here only."""
+"""One module per API: a decoded request becomes a domain call, and only here do errors become codes."""

@@ -1,4 +1,4 @@
-"""Access rules between the wire's codes and the rules that decisions are made by."""
+"""Converts between the ACL codes of the protocol and the rules of the authorizer."""
 
 from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -45,7 +45,7 @@ class _FilterFields(Protocol):
 
 
 def read_filter(fields: _FilterFields) -> AclFilter | None:
-    """Read a filter; None for one that selects nothing, because it names a code that nobody knows.
+    """Read a filter; return None for one that selects nothing, because it has an unknown code.
 
     Raises:
         ApiError: a code is UNKNOWN, which no client may send.
@@ -79,7 +79,7 @@ def read_creation(creation: "AclCreation") -> AclBinding:
     """Read a binding that is to be created.
 
     Raises:
-        ApiError: it cannot be: INVALID_REQUEST for its resource or a code, UNKNOWN_SERVER_ERROR for its principal.
+        ApiError: it is invalid: INVALID_REQUEST for its resource or a code, UNKNOWN_SERVER_ERROR for its principal.
     """
     name = creation.resource_name
     if creation.resource_type == ResourceType.CLUSTER and name != CLUSTER_NAME:
@@ -104,7 +104,7 @@ def read_creation(creation: "AclCreation") -> AclBinding:
 
 
 def is_filter_only(creation: "AclCreation") -> bool:
-    """Whether a creation has a code that only filters may have: ANY of some kind, or MATCH."""
+    """Whether a creation has a code that is allowed only in filters: one of the ANY codes, or MATCH."""
     codes = (
         creation.resource_type,
         creation.resource_pattern_type,
@@ -115,10 +115,10 @@ def is_filter_only(creation: "AclCreation") -> bool:
 
 
 def refuse_unknown(codes: tuple[int, ...]) -> None:
-    """Refuse UNKNOWN, which stands for what a peer did not understand itself.
+    """Refuse UNKNOWN, the code for anything that the sender itself did not understand.
 
     Raises:
-        ApiError: a code is UNKNOWN; Kafka closes the connection, and so does a caller that lets this pass.
+        ApiError: a code is UNKNOWN; Kafka closes the connection, and so does a caller that lets this error propagate.
     """
     if UNKNOWN_CODE in codes:
         raise ApiError(Error.INVALID_REQUEST, "a code of an access rule is UNKNOWN")

@@ -27,7 +27,7 @@ def register(registry: "Registry") -> None:
 
 
 def begin(call: "ApiCall[_Broker]") -> None:
-    """Have the partition added, and answer when that is written down."""
+    """Add the partition, and answer when that is written."""
     request: AddOffsetsToTxnRequest = call.request
 
     def answer(error: Error) -> None:

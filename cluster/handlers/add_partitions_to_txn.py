@@ -1,7 +1,7 @@
 """AddPartitionsToTxn 0 to 5: partitions join a transaction, or are verified to be in it (KIP-98, KIP-890).
 
-Clients send versions up to 3, of one transaction; brokers the later ones, of several. A transaction's partitions join
-all or not at all: where one does not exist, or may not be written to, the others are OPERATION_NOT_ATTEMPTED.
+Clients send versions up to 3, for one transaction; brokers the later ones, for several. A transaction's partitions join
+all or not at all: if one does not exist, or must not be written to, the others get OPERATION_NOT_ATTEMPTED.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ def register(registry: "Registry") -> None:
 
 
 def begin(call: "ApiCall[_Broker]") -> None:
-    """Have the partitions of each transaction added or verified, and answer when all is written down."""
+    """Add or verify the partitions of each transaction, and answer when all is written."""
     request: AddPartitionsToTxnRequest = call.request
     if call.version >= _SEVERAL_SINCE:
         transactions = request.transactions
@@ -93,7 +93,7 @@ def _handle(
 
 
 def _refusal(call: "ApiCall[_Broker]", at: TopicPartition) -> Error:
-    """Say why a partition may not join, or `NONE`."""
+    """Return why a partition must not join, or `NONE`."""
     if call.version < _SEVERAL_SINCE and at.topic in INTERNAL_TOPICS:
         return Error.TOPIC_AUTHORIZATION_FAILED
     if not call.broker.metadata.contains(at):

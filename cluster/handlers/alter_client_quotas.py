@@ -1,7 +1,7 @@
 """AlterClientQuotas 0 and 1: set and remove the quotas of users, client ids and addresses; any broker answers.
 
 Each entity succeeds or fails by itself. The other settings of its configuration, such as a user's SCRAM credentials,
-stay. Values that would divide by zero or mean nothing are refused, where Kafka stores them.
+stay. Values that are meaningless or would divide by zero are refused, although Kafka stores them.
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -81,7 +81,7 @@ def _changes(entity: StoredEntity, entry: EntryData) -> dict[str, str | None]:
     """Return the values to set by key; None removes one.
 
     Raises:
-        ApiError: a key is none of the entity's, stands there twice, or has a value that cannot be.
+        ApiError: a key is not one of the entity's, is there twice, or has an invalid value.
     """
     changes: dict[str, str | None] = {}
     for change in entry.ops:

@@ -1,7 +1,7 @@
 """AlterConfigs 0 to 2: replace the whole stored configuration of topics or brokers.
 
-Each resource succeeds or fails by itself. What is stored is announced through ZooKeeper, and every broker
-takes it over while it runs.
+Each resource succeeds or fails by itself. Stored values are announced through ZooKeeper, and every broker applies them
+while it runs.
 """
 
 from typing import TYPE_CHECKING

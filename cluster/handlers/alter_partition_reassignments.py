@@ -29,7 +29,7 @@ def register(registry: "Registry") -> None:
 
 
 async def handle(call: "ApiCall[HasController]") -> AlterPartitionReassignmentsResponse:
-    """Have the controller begin or cancel each move; what is wrong with one is its own error."""
+    """Have the controller begin or cancel each move; each has its own error."""
     request: AlterPartitionReassignmentsRequest = call.request
     targets = {
         TopicPartition(topic.name, partition.partition_index): partition.replicas

@@ -1,7 +1,8 @@
 """AlterReplicaLogDirs 0 to 2: move replicas between the log directories of this broker (KIP-113).
 
-A move has begun when it is answered; DescribeLogDirs shows how far it is. The directory that a replica is in already
-cancels its move. For a replica that is not here the directory is remembered, and the answer is REPLICA_NOT_AVAILABLE.
+A move has begun when it is answered; DescribeLogDirs shows how far it is. Naming the directory that a replica is
+already in cancels its move. For a replica that is not here the directory is remembered, and the answer is
+REPLICA_NOT_AVAILABLE.
 """
 
 from typing import TYPE_CHECKING

@@ -1,8 +1,8 @@
 """AlterUserScramCredentials 0: set and remove SCRAM credentials of users (KIP-554).
 
-Only the active controller answers; the others say NOT_CONTROLLER for each user. The client salts: what arrives
-is as good as the password, so a listener without TLS shows it to every eavesdropper. One wrong item fails all of
-its user's; other users go on. Quotas that share a user's znode stay.
+Only the active controller answers; the others say NOT_CONTROLLER for each user. The client salts the password: what it
+sends is as good as the password, so a listener without TLS shows it to every eavesdropper. One wrong item fails all
+items of its user, but not those of others. Quotas in the same znode stay.
 """
 
 from collections import Counter
@@ -41,7 +41,7 @@ def register(registry: "Registry") -> None:
 
 
 async def handle(call: "ApiCall[_Broker]") -> AlterUserScramCredentialsResponse:
-    """Change each user's credentials by themselves; done when they are stored and announced."""
+    """Change the credentials of each user separately; return when they are stored and announced."""
     request: AlterUserScramCredentialsRequest = call.request
     items = [(item.name, item.mechanism) for item in request.deletions]
     items += [(item.name, item.mechanism) for item in request.upsertions]
@@ -64,7 +64,7 @@ async def handle(call: "ApiCall[_Broker]") -> AlterUserScramCredentialsResponse:
 
 
 async def _alter(call: "ApiCall[_Broker]", user: str, times: Mapping[tuple[str, int], int]) -> Failure | None:
-    """Change one user's credentials; returns what is wrong with them, and then changes nothing."""
+    """Change one user's credentials; with an error, which is returned, nothing changes."""
     request: AlterUserScramCredentialsRequest = call.request
     deletions = [item.mechanism for item in request.deletions if item.name == user]
     upsertions = [item for item in request.upsertions if item.name == user]

@@ -32,7 +32,7 @@ def register(registry: "Registry") -> None:
 
 
 def begin(call: "ApiCall[_Broker]") -> None:
-    """Answer with every served API; note the client's software where it is named."""
+    """Answer with every served API; note the client's software if it is named."""
     request: ApiVersionsRequest = call.request
     is_our_own = call.version >= 3 and request.client_software_name == SOFTWARE_NAME
     with_own = is_our_own and call.broker.session_watch is not None
@@ -51,9 +51,9 @@ def answer(
 
     Args:
         served: What is served.
-        request: The request; None where its version is not served.
+        request: The request; None if its version is not served.
         version: Its version.
-        with_own: Whether to show the APIs that only brokers of our own kind know.
+        with_own: Whether to include the APIs that only Ottla's brokers know.
     """
     if request is None:
         return unsupported_version_response(served)

@@ -9,7 +9,7 @@ from typing import Final
 from wire.acl_codes import OPERATIONS_OF, ResourceType
 
 NOT_ASKED: Final = -(1 << 31)
-"""In place of the bit field where the client did not ask for it."""
+"""Stands for the bit field if the client did not ask for it."""
 
 
 def _all_of(resource_type: ResourceType) -> int:

@@ -21,7 +21,7 @@ class AutoCreation:
 
     Args:
         config: The defaults.
-        topic_admin: What creates topics; any broker may.
+        topic_admin: Creates topics, which any broker may.
     """
 
     def __init__(self, config: "BrokerConfig", topic_admin: "TopicAdmin") -> None:
@@ -53,7 +53,7 @@ class AutoCreation:
             failure = failure_of(exception)
             if failure.error is Error.TOPIC_ALREADY_EXISTS:
                 return Error.LEADER_NOT_AVAILABLE
-            if self._told.get(name) is not failure.error:  # clients ask again and again: tell it once
+            if self._told.get(name) is not failure.error:  # clients ask again and again: log it once
                 self._told[name] = failure.error
                 logger.warning("the topic %s was asked for and cannot be created: %s", name, exception)
             return failure.error
@@ -63,7 +63,7 @@ class AutoCreation:
 
 
 def new_topic(name: str, config: "BrokerConfig") -> CreatableTopic:
-    """Return what an auto-created topic is created with: the defaults, or what an internal one needs."""
+    """Return the settings of an auto-created topic: the defaults, or those that an internal topic needs."""
     if name == CONSUMER_OFFSETS:
         return _internal(
             name,

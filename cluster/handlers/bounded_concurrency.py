@@ -6,15 +6,15 @@ from typing import Final, TypeVar
 import trio
 
 AT_ONCE: Final = 32
-"""How many are under way at a time: enough to keep ZooKeeper's pipeline full."""
+"""How many items are processed at a time: enough to keep ZooKeeper's pipeline full."""
 
 _T = TypeVar("_T")
 
 
 async def each_of(items: Sequence[_T], do: Callable[[_T], Awaitable[None]]) -> None:
-    """Do something for each item, many at a time; returns when all are done.
+    """Call ``do`` for each item, at most `AT_ONCE` at a time; return when all are done.
 
-    What one raises cancels the others and is raised.
+    An exception from one call cancels the others and is raised.
     """
     if len(items) == 1:
         await do(items[0])

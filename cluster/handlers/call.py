@@ -1,4 +1,4 @@
-"""One request under way: what came in, what the broker offers, and the place its answer goes to."""
+"""A request in progress: the request, the broker's parts, and the slot for its answer."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
 
 Broker_co = TypeVar("Broker_co", bound=CallContext, covariant=True)
-"""The parts of the broker that a handler may reach."""
+"""The parts of the broker that a handler can reach."""
 
 
 class ApiCall(Generic[Broker_co]):
     """A decoded request together with its response slot.
 
     Exactly one of `respond`, `skip` and `close` is called, at once or later, always from the broker's loop.
-    A handler may keep the call (a parked fetch, a produce that waits for replicas); it must not keep views
-    into the frame past its synchronous part, because the connection's receive buffer is used again.
+    A handler may keep the call (a parked fetch, a produce that waits for replicas); it must not keep views into the
+    frame past its synchronous part, because the connection's receive buffer is reused.
 
     Attributes:
         header: The request's header.
         request: The decoded request message.
-        slot: Where the answer goes; its connection says who asks.
-        broker: What the handler works with; its type says which parts of the broker those are.
-        throttle_ms: For how many milliseconds its client is held back, so far.
-        came_s: When it came, until its time has been charged; None where no quota is set.
-        handling_s: How long its handler took to return; None before.
+        slot: Where the answer goes; its connection identifies the client.
+        broker: The parts of the broker that the handler uses, named by its type.
+        throttle_ms: For how many milliseconds its client is throttled, so far.
+        came_s: When it arrived, in seconds, until its time has been charged; None if no quota is set.
+        handling_s: How long its handler took to return, in seconds; None until then.
         is_exempt: Whether the request quota does not count it.
     """
 
@@ -78,27 +78,27 @@ class ApiCall(Generic[Broker_co]):
 
     @property
     def listener_name(self) -> str:
-        """The name of the listener on which the request arrived: endpoints in answers are that listener's."""
+        """The name of the listener on which the request arrived: answers contain the endpoints of that listener."""
         return self.slot.connection.listener_name
 
     @property
     def principal(self) -> "KafkaPrincipal":
-        """Who asks; `ANONYMOUS` on a listener that authenticates nobody."""
+        """The client's principal; `ANONYMOUS` on a listener without authentication."""
         return self.slot.connection.principal
 
     @property
     def client_address(self) -> str:
-        """The client's address without its port, as the socket shows it; IPv4 in IPv6 is IPv4."""
+        """The client's address without its port, as the socket shows it; IPv4-mapped IPv6 is shown as IPv4."""
         return self.slot.connection.peer_host
 
     @property
     def client_has_gone(self) -> bool:
-        """Whether the client has closed the connection: it has not waited for the answer, and may have asked again."""
+        """Whether the client has closed the connection: it no longer waits for the answer, and may have asked again."""
         return self.slot.connection.peer_has_gone
 
     @property
     def subject(self) -> "Subject | None":
-        """Who asks, as the authorizer sees it; None where there is no authorizer and everything is allowed."""
+        """The client as the authorizer sees it; None without an authorizer, when everything is allowed."""
         authorizer = self.broker.authorizer
         if authorizer is None:
             return None
@@ -116,13 +116,13 @@ class ApiCall(Generic[Broker_co]):
         count: int = 1,
         quiet: bool = False,
     ) -> bool:
-        """Whether the client may do something to a resource; always where there is no authorizer.
+        """Whether the client may do an operation on a resource; always true without an authorizer.
 
         Args:
-            operation: What.
-            resource_type: To which type of resource.
-            name: To which one.
-            count: How often the resource stands in the request, for the audit log.
+            operation: The operation.
+            resource_type: The type of the resource.
+            name: The name of the resource.
+            count: How often the resource occurs in the request, for the audit log.
             quiet: Whether a refusal is not logged: it decides only what is shown, or another check follows.
         """
         subject = self.subject
@@ -132,13 +132,13 @@ class ApiCall(Generic[Broker_co]):
         return subject.may(operation, resource_type, name, api=api, count=count, quiet=quiet)
 
     def may_somewhere(self, operation: "Operation", resource_type: "ResourceType") -> bool:
-        """Whether the client may do something to at least one resource of a type, existing or not."""
+        """Whether the client may do an operation on at least one resource of a type, existing or not."""
         subject = self.subject
         api = ApiKey(self.header.api_key).name
         return subject is None or subject.may_somewhere(operation, resource_type, api=api)
 
     def amend(self, amendment: "Callable[[Any], Any]") -> None:
-        """Have the response changed before it is encoded, after the amendments that were asked for earlier."""
+        """Add a change to make to the response before it is encoded, after earlier amendments."""
         self._amendments += (amendment,)
 
     def respond(self, response: Any) -> None:
@@ -153,14 +153,14 @@ class ApiCall(Generic[Broker_co]):
         self.slot.complete(encode_response(response, header.api_version, header.correlation_id))
 
     def charge(self) -> int:
-        """Charge the request's time to its client's quota; returns for how many milliseconds it is held back."""
+        """Charge the request's time to its client's quota; return for how many milliseconds the client is throttled."""
         throttling = self.broker.throttling
         return 0 if throttling is None else throttling.charge(self)
 
     def skip(self) -> None:
         """Finish without an answer: a Produce with acks=0.
 
-        Where a part of it was refused, the connection is dropped: the client has no other way to learn of it.
+        If a part of it was refused, the connection is dropped: the client has no other way to learn of it.
         """
         if self._amendments:
             self.slot.close()

@@ -1,4 +1,4 @@
-"""What configurations belong to: topics, brokers, and the loggers of a broker; how each is checked and stored."""
+"""The resources that have configurations: topics, brokers and a broker's loggers; how each is checked and stored."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -24,15 +24,15 @@ from wire.errors import ApiError, Error
 
 
 class Describing(HasBrokerId, HasConfig, HasMetadata, HasStore, Protocol):
-    """A broker that can say what topics and brokers are configured to."""
+    """A broker that can describe the configurations of topics and brokers."""
 
 
 class Altering(Describing, HasConnectionLimits, HasKeyStores, Protocol):
-    """A broker that can alter it."""
+    """A broker that can alter these configurations."""
 
 
 class ResourceType(IntEnum):
-    """The numbers of the kinds of resources, as they stand on the wire."""
+    """The types of resources; the numbers are those of the protocol."""
 
     TOPIC = 2
     BROKER = 4
@@ -58,8 +58,7 @@ def entity_of(broker: Describing, resource_type: int, name: str) -> Entity:
     An empty broker name stands for the default of all brokers.
 
     Raises:
-        ApiError: the topic does not exist, the broker is another one, or the kind has no stored
-            configuration.
+        ApiError: the topic does not exist, the broker is another one, or the type has no stored configuration.
     """
     if resource_type == ResourceType.TOPIC:
         if not name:
@@ -94,7 +93,7 @@ def require_this_broker(broker: HasBrokerId, name: str) -> None:
     """Check that a broker resource is this broker: a broker answers for itself only.
 
     Raises:
-        ApiError: it is another one, or no number.
+        ApiError: it is another one, or not a number.
     """
     try:
         asked = int(name)
@@ -105,7 +104,7 @@ def require_this_broker(broker: HasBrokerId, name: str) -> None:
 
 
 class ResourceChange(Protocol):
-    """What a request changes of one resource; each of the two requests has messages of its own for it."""
+    """The changes that a request makes to one resource; each of the two requests has its own messages for them."""
 
     @property
     def resource_type(self) -> int: ...
@@ -126,7 +125,7 @@ async def alter_each(
     *,
     lacks_value: Callable[[Any], bool],
 ) -> list[AnswerT]:
-    """Alter each resource by itself, and answer for each; one that cannot be altered has an error of its own.
+    """Alter each resource by itself, and answer for each; one that cannot be altered has its own error.
 
     Args:
         changes: What is asked for.
@@ -159,7 +158,7 @@ async def alter_each(
 
 
 def check_entries(names: Sequence[str], names_without_value: Sequence[str]) -> None:
-    """Check the form of what a request says of one resource, in Kafka's order and words.
+    """Check the form of a request's entries for one resource, in Kafka's order and with its messages.
 
     Raises:
         ApiError: a setting is named twice, or a value is missing.
@@ -237,7 +236,7 @@ async def _look_around(
     change: Callable[[dict[str, str]], Mapping[str, str]],
     passwords: StoredPasswords,
 ) -> None:
-    """Check what of a change takes a look at the network or at files; it would be too late when it is being stored."""
+    """Check the parts of a change that need the network or files, before it is stored."""
     present, _ = await broker.store.read_config(entity.entity_type, entity.name)
     changed = change(present | passwords.decoded(present))
     if broker.key_stores is not None and entity.name != DEFAULT_ENTITY:

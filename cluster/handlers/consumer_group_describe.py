@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe 0: there are no groups of KIP-848 with ZooKeeper; each is refused, as in Kafka."""
+"""ConsumerGroupDescribe 0: with ZooKeeper there are no groups of KIP-848; each is refused, as in Kafka."""
 
 from typing import TYPE_CHECKING
 

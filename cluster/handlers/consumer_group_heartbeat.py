@@ -18,5 +18,5 @@ def register(registry: "Registry") -> None:
 
 
 def begin(call: "ApiCall[CallContext]") -> None:
-    """Refuse it."""
+    """Refuse the heartbeat."""
     call.respond(ConsumerGroupHeartbeatResponse(error_code=Error.UNSUPPORTED_VERSION))

@@ -1,7 +1,7 @@
-"""What handlers work with: the parts of one broker, put together by the composition root.
+"""The parts of a broker that handlers use, assembled by the composition root.
 
 A handler names the parts that it needs by the type of its call: one that takes an ``ApiCall[HasGroups]`` can reach the
-groups and nothing else, and a test gives it that much of a broker.
+groups and nothing else, and a test has to supply only these.
 """
 
 from dataclasses import dataclass, field
@@ -63,7 +63,7 @@ class ServedApis(Protocol):
 
 
 class CallContext(Protocol):
-    """What every request needs: the clock that times it, who may do what, and what clients may use."""
+    """The parts that every request needs: the clock, the authorizer, and the quotas."""
 
     clock: "Clock"
     authorizer: "Authorizer | None"
@@ -131,7 +131,7 @@ class KeyStoreChecks(Protocol):
 
 
 class HasKeyStores(CallContext, Protocol):
-    """A broker with the key stores of its listeners; None where they are fixed."""
+    """A broker with the key stores of its listeners; None if it has none."""
 
     key_stores: "KeyStoreChecks | None"
 
@@ -197,7 +197,7 @@ class HasTopicAdmin(CallContext, Protocol):
 
 
 class HasTransactions(CallContext, Protocol):
-    """A broker with the transactions that it coordinates or has a part in."""
+    """A broker with the transactions that it coordinates or takes part in."""
 
     transactions: "Transactions"
 
@@ -210,30 +210,30 @@ class BrokerContext:
         config: The broker's configuration; its values change in place when a dynamic one is altered.
         broker_id: This broker's id.
         cluster_id: The cluster's id, as ZooKeeper has it.
-        broker_epoch: Which registration of this broker is current; changes when a session expired.
+        broker_epoch: The epoch of this broker's present registration; changes when a session expires.
         clock: Wall and monotonic time.
-        disk: Knows how full volumes are.
+        disk: Reports how full volumes are.
         nursery: Where tasks that outlive a synchronous handler run; ends with the broker.
         served: The APIs that are served, which ApiVersions reports.
         metadata: The cluster as of the last UpdateMetadata.
         replicas: The partitions that this broker hosts.
         controller: This broker's controller, active or not.
         groups: The consumer groups that this broker coordinates.
-        transactions: The transactions that this broker coordinates, or has a part in.
-        zookeeper: The raw session, for writes that have no typed store.
-        store: Typed reads and writes that any broker does.
+        transactions: The transactions that this broker coordinates or takes part in.
+        zookeeper: The raw session, for writes that `store` lacks.
+        store: The typed reads and writes that any broker makes.
         scram: The SCRAM credentials of all users, as ZooKeeper has them.
         topic_admin: Creates, extends and deletes topics.
         auto_creation: Creates topics that clients ask for.
         producer_ids: Hands out producer ids.
-        connection_limits: How many connections there may be.
-        session_watch: Watches over the sessions of other brokers; None where that is switched off.
+        connection_limits: How many connections are allowed.
+        session_watch: Watches over the sessions of other brokers; None if that is disabled.
         tokens: The delegation tokens.
         endpoints: The advertised endpoints by listener name.
-        authorizer: Decides who may do what; None where everybody may do everything.
-        throttling: Charges requests to client quotas; None while nobody has one.
-        key_stores: The key stores of the listeners; None where there is none with TLS.
-        acls: The rules that the authorizer decides by, for those who change them; None where there is none.
+        authorizer: Decides who may do what; None if everybody may do everything.
+        throttling: Charges requests to client quotas; None while no client has a quota.
+        key_stores: The key stores of the listeners; None if no listener has TLS.
+        acls: The authorizer's rules, for the APIs that change them; None without an authorizer.
     """
 
     config: "BrokerConfig"

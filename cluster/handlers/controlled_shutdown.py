@@ -1,7 +1,7 @@
-"""ControlledShutdown 0 to 3: a broker that is about to stop gives its leaders away.
+"""ControlledShutdown 0 to 3: a broker that is about to stop has its leaders moved away.
 
-Only the active controller answers; the others say NOT_CONTROLLER. What remains is led by the broker still,
-and it asks again.
+Only the active controller answers; the others say NOT_CONTROLLER. The broker still leads the remaining partitions, and
+asks again.
 """
 
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ def register(registry: "Registry") -> None:
 
 
 async def handle(call: "ApiCall[HasController]") -> ControlledShutdownResponse:
-    """Have the controller move the broker's leaders, and tell which remain."""
+    """Have the controller move the broker's leaders, and answer which remain."""
     request: ControlledShutdownRequest = call.request
     try:
         remaining = await call.broker.controller.controlled_shutdown(request.broker_id, request.broker_epoch)

@@ -1,7 +1,7 @@
 """CreateAcls 0 to 3: add access rules, each by itself; the rules of one resource are one write.
 
-Any broker answers, when it decides by the new rules itself; the others follow through ZooKeeper. Without an authorizer
-the answer is SECURITY_DISABLED. Whether an operation makes sense on a resource is the tools' to check.
+Any broker answers, once it applies the new rules itself; the others follow through ZooKeeper. Without an authorizer
+the answer is SECURITY_DISABLED. Tools have to check whether an operation makes sense on a resource.
 """
 
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ def register(registry: "Registry") -> None:
 
 
 async def handle(call: "ApiCall[HasAcls]") -> CreateAclsResponse:
-    """Check each rule, store those that can be, and answer for each."""
+    """Check each rule, store the valid ones, and answer for each."""
     request: CreateAclsRequest = call.request
     acls = call.broker.acls
     if acls is None:

@@ -1,4 +1,4 @@
-"""CreateDelegationToken 0 to 3: make a token that logs in as its owner; any broker answers."""
+"""CreateDelegationToken 0 to 3: create a token that logs in as its owner; any broker answers."""
 
 import secrets
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ def register(registry: "Registry") -> None:
 
 
 async def handle(call: "ApiCall[HasTokens]") -> CreateDelegationTokenResponse:
-    """Make a token, store it, and answer with its HMAC, which is its password."""
+    """Create a token, store it, and answer with its HMAC, which is its password."""
     request: CreateDelegationTokenRequest = call.request
     requester = call.principal
     shown = requester if call.version >= FIRST_WITH_REQUESTER else KafkaPrincipal("", "")

@@ -1,8 +1,8 @@
 """CreatePartitions 0 to 3: add partitions to topics, and answer when they can be used.
 
-Only the active controller answers; the others say NOT_CONTROLLER for each topic. The answer waits until this
-broker's metadata has a leader of every partition, or the request's time is over, which is
-REQUEST_TIMED_OUT: the partitions are added all the same.
+Only the active controller answers; the others say NOT_CONTROLLER for each topic. The answer waits until this broker's
+metadata has a leader for every partition, or the request times out; after REQUEST_TIMED_OUT the partitions are added
+all the same.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cluster.replication.metadata_cache import ClusterSnapshot
 
 _STRICT_SINCE: Final = 3
-"""From this version on a client knows THROTTLING_QUOTA_EXCEEDED."""
+"""The first version whose clients know THROTTLING_QUOTA_EXCEEDED."""
 
 
 class _Broker(HasController, HasMetadata, HasTopicAdmin, Protocol):

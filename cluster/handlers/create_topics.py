@@ -1,9 +1,8 @@
 """CreateTopics 0 to 7: create topics, and answer when they can be used.
 
-Only the active controller answers; the others say NOT_CONTROLLER for each topic. The answer waits until this
-broker's metadata has a leader of every partition, or the request's time is over, which is
-REQUEST_TIMED_OUT: the topic is created all the same. It waits a little, too, for the other live brokers to
-know the topics.
+Only the active controller answers; the others say NOT_CONTROLLER for each topic. The answer waits until this broker's
+metadata has a leader for every partition, or the request times out; after REQUEST_TIMED_OUT the topic is created all
+the same. It also waits briefly for the other live brokers to know the topics.
 """
 
 from collections import Counter
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from cluster.replication.metadata_cache import ClusterSnapshot
 
 _STRICT_SINCE: Final = 6
-"""From this version on a client knows THROTTLING_QUOTA_EXCEEDED."""
+"""The first version whose clients know THROTTLING_QUOTA_EXCEEDED."""
 
 
 class _Broker(HasConfig, HasController, HasMetadata, HasTopicAdmin, Protocol):
@@ -99,7 +98,7 @@ async def handle(call: "ApiCall[_Broker]") -> CreateTopicsResponse:
 
 
 def _partition_count(broker: "_Broker", topic: CreatableTopic) -> int:
-    """Return how many partitions a topic will have, which is what its creation is charged."""
+    """Return how many partitions a topic will have: the charge for its creation."""
     if topic.assignments:
         return len(topic.assignments)
     return topic.num_partitions if topic.num_partitions > 0 else broker.config.num_partitions

@@ -15,7 +15,7 @@ class _Broker(HasMetadata, HasReplicas, Protocol):
 
 
 class CurrentLeader(NamedTuple):
-    """A leader as this broker knows it, and where it is reached on the client's listener."""
+    """A leader as this broker knows it, and its endpoint on the client's listener."""
 
     leader_id: BrokerId
     leader_epoch: LeaderEpoch
@@ -23,7 +23,7 @@ class CurrentLeader(NamedTuple):
 
 
 def current_leader(call: "ApiCall[_Broker]", topic_partition: TopicPartition) -> CurrentLeader:
-    """Return the leader from the replica here, which learns first, else from the metadata."""
+    """Return the leader from the replica here, which learns of changes first, else from the metadata."""
     broker = call.broker
     partition = broker.replicas.hosted.get(topic_partition)
     if partition is not None:

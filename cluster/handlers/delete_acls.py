@@ -33,7 +33,7 @@ def register(registry: "Registry") -> None:
 
 
 async def handle(call: "ApiCall[HasAcls]") -> DeleteAclsResponse:
-    """Delete what each filter selects."""
+    """Delete the rules that each filter selects."""
     request: DeleteAclsRequest = call.request
     acls = call.broker.acls
     if acls is None:

@@ -17,7 +17,7 @@ def register(registry: "Registry") -> None:
 
 
 def begin(call: "ApiCall[HasGroups]") -> None:
-    """Answer at once, for each group once."""
+    """Delete the groups and answer at once, once per group."""
     request: DeleteGroupsRequest = call.request
     admin = call.broker.groups.admin
     call.respond(

@@ -1,7 +1,7 @@
-"""DeleteRecords 0 to 2: let logs start later, and answer when every live replica's log does.
+"""DeleteRecords 0 to 2: advance the start of logs, and answer when every live replica's log has followed.
 
 A partition's answer is its low watermark, below which no live replica has records. Offset -1 deletes
-everything up to the high watermark. Topics that are only compacted refuse with POLICY_VIOLATION.
+everything up to the high watermark. Topics with compaction only are refused with POLICY_VIOLATION.
 """
 
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ def register(registry: "Registry") -> None:
 
 
 def begin(call: "ApiCall[HasReplicas]") -> None:
-    """Begin the deletions; the answer waits for the other replicas, or for the request's time to be over."""
+    """Begin the deletions; the answer waits for the other replicas, up to the request's timeout."""
     request: DeleteRecordsRequest = call.request
     offsets = {
         TopicPartition(topic.name, partition.partition_index): partition.offset

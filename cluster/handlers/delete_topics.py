@@ -1,8 +1,7 @@
 """DeleteTopics 0 to 6: delete topics by name or, in version 6, by id, and answer when they are gone.
 
-Only the active controller answers; the others say NOT_CONTROLLER for each topic. The answer waits until this
-broker's metadata no longer has the topics, or the request's time is over, which is REQUEST_TIMED_OUT:
-they are deleted all the same.
+Only the active controller answers; the others say NOT_CONTROLLER for each topic. The answer waits until this broker's
+metadata no longer has the topics, or the request times out; after REQUEST_TIMED_OUT they are deleted all the same.
 """
 
 from collections.abc import Container
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from cluster.handlers.registry import Registry
 
 _STRICT_SINCE: Final = 5
-"""From this version on a client knows THROTTLING_QUOTA_EXCEEDED."""
+"""The first version whose clients know THROTTLING_QUOTA_EXCEEDED."""
 
 
 class _Broker(HasConfig, HasController, HasMetadata, HasTopicAdmin, Protocol):
@@ -31,7 +30,7 @@ class _Broker(HasConfig, HasController, HasMetadata, HasTopicAdmin, Protocol):
 
 
 class _Target(NamedTuple):
-    """A topic to be deleted; the name is None where its id is unknown."""
+    """A topic to be deleted; the name is None if its id is unknown."""
 
     name: str | None
     topic_id: TopicId
@@ -43,7 +42,7 @@ def register(registry: "Registry") -> None:
 
 
 async def handle(call: "ApiCall[_Broker]") -> DeleteTopicsResponse:
-    """Have each topic deleted, wait until they are gone, and answer."""
+    """Delete each topic, wait until they are gone, and answer."""
     request: DeleteTopicsRequest = call.request
     broker = call.broker
     targets = _targets(call)
@@ -95,7 +94,7 @@ def _targets(call: "ApiCall[_Broker]") -> list[_Target]:
 
 
 def _refusal(call: "ApiCall[_Broker]") -> Failure | None:
-    """Return why no topic at all is deleted."""
+    """Return why no topic at all can be deleted."""
     broker: _Broker = call.broker
     if not broker.controller.is_active:
         return Failure(Error.NOT_CONTROLLER, "this broker is not the controller")
@@ -114,7 +113,7 @@ def _wrong(target: _Target, targets: list[_Target], known: Container[str]) -> Fa
     if sum(1 for other in targets if other.name == target.name) > 1:
         return Failure(Error.INVALID_REQUEST, "the topic stands in the request more than once")
     if target.name not in known:
-        # What is left of it in ZooKeeper is that of a topic that is being deleted.
+        # What is left of it in ZooKeeper belongs to a topic that is being deleted.
         return Failure(Error.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {target.name} does not exist")
     return None
 

@@ -1,4 +1,4 @@
-"""DescribeAcls 0 to 3: the access rules that a filter selects, by resource, from what this broker decides by."""
+"""DescribeAcls 0 to 3: the access rules that a filter selects, by resource, from those that this broker applies."""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,6 @@
 """DescribeClientQuotas 0 and 1: the quotas that ZooKeeper has, of the entities that a filter selects.
 
-A filter that is not strict also selects entities with further parts: of a user, those of its clients. Without any
+A filter that is not strict also selects entities with further parts: for a user, also those of its clients. Without any
 component it selects everything.
 """
 
@@ -38,7 +38,7 @@ def register(registry: "Registry") -> None:
 
 
 async def handle(call: "ApiCall[HasStore]") -> DescribeClientQuotasResponse:
-    """Read every entity that may be meant, and answer those that are and have a quota."""
+    """Read every entity that may match, and answer with those that match and have a quota."""
     request: DescribeClientQuotasRequest = call.request
     try:
         _check(request.components)

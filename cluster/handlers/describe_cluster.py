@@ -1,6 +1,6 @@
 """DescribeCluster 0 and 1: the cluster's id, its controller and its brokers on the client's listener.
 
-Only brokers can be asked for: there are no KRaft controllers here.
+Only brokers can be requested: there are no KRaft controllers here.
 """
 
 from typing import TYPE_CHECKING, Final, Protocol

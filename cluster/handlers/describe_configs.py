@@ -1,7 +1,6 @@
-"""DescribeConfigs 0 to 4: every setting of a topic, of this broker, or of its loggers, with where its value
-is from.
+"""DescribeConfigs 0 to 4: every setting of a topic, of this broker, or of its loggers, with the source of its value.
 
-A broker describes itself only; an empty broker name describes what is stored as the default of all brokers.
+A broker describes itself only; an empty broker name describes the stored default of all brokers.
 Secrets are never shown. Sources and synonyms are Kafka's: a topic's own value, the broker's dynamic value, the
 dynamic default, the file, the built-in default.
 """
@@ -42,7 +41,7 @@ def register(registry: "Registry") -> None:
 
 
 async def handle(call: "ApiCall[Describing]") -> DescribeConfigsResponse:
-    """Describe each resource by itself: one that cannot be has an error of its own."""
+    """Describe each resource by itself: one that cannot be described has its own error."""
     request: DescribeConfigsRequest = call.request
     results = []
     for resource in request.resources:
@@ -64,7 +63,7 @@ async def handle(call: "ApiCall[Describing]") -> DescribeConfigsResponse:
 def _trimmed(
     config: DescribeConfigsResourceResult, call: "ApiCall[Describing]"
 ) -> DescribeConfigsResourceResult:
-    """Leave out what the client did not ask for, and the flag that gave way to the source in version 1."""
+    """Leave out what the client did not ask for, and the flag that version 1 replaced by the source."""
     request: DescribeConfigsRequest = call.request
     return config.replace(
         is_default=config.is_default and call.version == 0,
@@ -143,7 +142,7 @@ def _broker_config(broker: "Describing", setting: Setting) -> DescribeConfigsRes
 
 
 def _default_config(broker: "Describing", name: str) -> DescribeConfigsResourceResult:
-    """Describe one setting of those stored as the default of all brokers."""
+    """Describe one setting of the stored default of all brokers."""
     setting = broker_settings().get(name) or dynamic_settings().get(name)
     text = broker.config.dynamic_default[name]
     shown = None if setting is not None and setting.is_sensitive else text

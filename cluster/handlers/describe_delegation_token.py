@@ -28,7 +28,7 @@ def register(registry: "Registry") -> None:
 
 
 async def handle(call: "ApiCall[HasTokens]") -> DescribeDelegationTokenResponse:
-    """Answer the tokens of the owners asked for, or of all, that the client may see."""
+    """Answer with the visible tokens of the requested owners, or of all."""
     request: DescribeDelegationTokenRequest = call.request
     try:
         tokens = tokens_of(call).tokens

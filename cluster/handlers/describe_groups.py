@@ -1,4 +1,4 @@
-"""DescribeGroups 0 to 5: state, protocol and members of groups; one that is not there is described as dead."""
+"""DescribeGroups 0 to 5: state, protocol and members of groups; one that does not exist is described as dead."""
 
 from typing import TYPE_CHECKING
 

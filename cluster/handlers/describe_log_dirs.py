@@ -1,4 +1,4 @@
-"""DescribeLogDirs 0 to 4: what lies in each log directory of this broker, and how full its volume is."""
+"""DescribeLogDirs 0 to 4: the replicas in each log directory of this broker, and how full its volume is."""
 
 from typing import TYPE_CHECKING, Protocol
 
@@ -32,7 +32,7 @@ def register(registry: "Registry") -> None:
 
 
 def begin(call: "ApiCall[_Broker]") -> None:
-    """Tell the replicas asked for, or all of them, by directory."""
+    """Answer with the requested replicas, or all of them, by directory."""
     request: DescribeLogDirsRequest = call.request
     wanted = None
     if request.topics is not None:
@@ -63,7 +63,7 @@ def _result(
         try:
             total, usable = call.broker.disk.space(content.path)
         except OSError:
-            pass  # the size of a volume that cannot be asked is not known
+            pass  # the size of a volume that cannot be read is unknown
     return DescribeLogDirsResult(
         error_code=content.error,
         log_dir=content.path,

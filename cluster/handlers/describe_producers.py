@@ -1,6 +1,6 @@
 """DescribeProducers 0: the idempotent and transactional producers that a replica of a partition knows of.
 
-Any replica answers, leader or follower: a tool compares them where a transaction hangs (KIP-664).
+Any replica answers, leader or follower: a tool compares them if a transaction hangs (KIP-664).
 """
 
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ def register(registry: "Registry") -> None:
 
 
 def begin(call: "ApiCall[HasReplicas]") -> None:
-    """Describe the producers of each partition hosted here; the others are errors of their own."""
+    """Describe the producers of each partition hosted here; each other one has its own error."""
     request: DescribeProducersRequest = call.request
     call.respond(
         DescribeProducersResponse(

@@ -1,6 +1,6 @@
-"""DescribeTransactions 0: where transactional ids stand (KIP-664).
+"""DescribeTransactions 0: the state of transactional ids (KIP-664).
 
-While markers are on their way, the partitions shown are exactly those that have not acknowledged theirs: tools that
+While markers are being written, the partitions shown are exactly those that have not acknowledged theirs: tools that
 look for hanging transactions rely on that.
 """
 
@@ -30,7 +30,7 @@ def register(registry: "Registry") -> None:
 
 
 def begin(call: "ApiCall[HasTransactions]") -> None:
-    """Describe each id that this broker coordinates; the others are errors of their own."""
+    """Describe each id that this broker coordinates; each other one has its own error."""
     request: DescribeTransactionsRequest = call.request
     states = [_describe(call, transactional_id) for transactional_id in request.transactional_ids]
     call.respond(DescribeTransactionsResponse(transaction_states=states))

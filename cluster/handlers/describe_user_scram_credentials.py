@@ -1,7 +1,7 @@
-"""DescribeUserScramCredentials 0: which mechanisms users have, and how many iterations (KIP-554). No secrets.
+"""DescribeUserScramCredentials 0: the SCRAM mechanisms and iterations of users (KIP-554). No secrets.
 
-Answered from what this broker keeps of ``/config/users``; users without a credential are not listed, and named
-they are RESOURCE_NOT_FOUND.
+Answered from this broker's copy of ``/config/users``; users without a credential are not listed, and if named they get
+RESOURCE_NOT_FOUND.
 """
 
 from typing import TYPE_CHECKING

@@ -26,8 +26,8 @@ class Dispatcher:
     """Routes the requests of every connection of one broker.
 
     Args:
-        broker: What handlers work with.
-        registry: What is served.
+        broker: The parts of the broker that handlers use.
+        registry: The served APIs.
     """
 
     __slots__ = ("_broker", "_registry")
@@ -44,7 +44,7 @@ class Dispatcher:
             slot: Where its response goes.
 
         Raises:
-            RemoteProtocolError: the bytes are no request that we serve; the connection is to be closed.
+            RemoteProtocolError: the bytes are not a request that we serve; the connection is to be closed.
         """
         header, position = decode_request_header(frame)
         route = self._registry.route(header.api_key)
@@ -97,7 +97,7 @@ class Dispatcher:
 
 
 async def _answer(call: "ApiCall[BrokerContext]", route: "Route") -> None:
-    """Run an asynchronous handler and send what it returns; a cancelled one sends nothing."""
+    """Run an asynchronous handler and send its response; a cancelled one sends nothing."""
     handle: Handle | None = route.handle
     if handle is None:
         raise TypeError(f"{route.key.name} has neither a begin nor a handle")

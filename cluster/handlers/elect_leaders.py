@@ -1,8 +1,8 @@
 """ElectLeaders 0 to 2: elect preferred leaders, or any replica that is left (unclean).
 
 Only the active controller answers. The answer waits until UpdateMetadata has brought this broker the new leaders, or
-the request's time is over, which is REQUEST_TIMED_OUT for those still open. Where all partitions were
-meant, those that needed no election are left out.
+the request times out: REQUEST_TIMED_OUT for those still missing. If no partitions were named, those that needed no
+election are left out.
 """
 
 from collections.abc import Mapping

@@ -4,7 +4,7 @@ Answered when the decision is on all in-sync replicas of the coordinator's log; 
 
 A client that has closed its connection may have repeated the request on another one, and have begun its next
 transaction since: the protocol has no number for a transaction, and the late request would end that one
-(KAFKA-17754). So it is not carried out, which is as if it had been lost on its way.
+(KAFKA-17754). So it is not carried out, as if it had been lost on its way.
 """
 
 import logging
@@ -30,7 +30,7 @@ def register(registry: "Registry") -> None:
 
 
 def begin(call: "ApiCall[HasTransactions]") -> None:
-    """Have the transaction decided."""
+    """Commit or abort the transaction, unless the client has gone."""
     request: EndTxnRequest = call.request
     if call.client_has_gone:
         logger.info("EndTxn of %s is not carried out: its client has gone", request.transactional_id)

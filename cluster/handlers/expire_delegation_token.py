@@ -1,4 +1,4 @@
-"""ExpireDelegationToken 0 to 2: end a token, now or sooner than it would, for its owner and its renewers."""
+"""ExpireDelegationToken 0 to 2: expire a token, now or at another time, for its owner and its renewers."""
 
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ def register(registry: "Registry") -> None:
 
 
 async def handle(call: "ApiCall[HasTokens]") -> ExpireDelegationTokenResponse:
-    """Store the token with its new end, or remove it at once for a negative period."""
+    """Store the token with its new expiry, or remove it at once for a negative period."""
     request: ExpireDelegationTokenRequest = call.request
     try:
         tokens = tokens_of(call)

@@ -14,7 +14,7 @@ from storage.errors import LogError
 from wire.errors import ApiError, Error
 
 EXPECTED_FAILURES: Final = (ApiError, LogError, ZooKeeperError, ConnectionFailedError, ConfigError)
-"""What a handler may catch and answer; a tuple for `except`."""
+"""The failures that a handler may catch and answer; a tuple for `except`."""
 
 
 class Failure(NamedTuple):
@@ -36,7 +36,7 @@ def failure_of(exception: BaseException) -> Failure:
         exception: One of `EXPECTED_FAILURES`.
 
     Raises:
-        TypeError: the exception is none of them: a bug of ours that no client should see as an error code.
+        TypeError: the exception is not one of these: a bug of ours, which no client should see as an error code.
     """
     match exception:
         case ApiError():
@@ -50,6 +50,6 @@ def failure_of(exception: BaseException) -> Failure:
         case OversizedWriteError():
             return Failure(Error.INVALID_REQUEST, str(exception))
         case ZooKeeperError():
-            # The client may ask again: by then the session is back, or this broker is known to be gone.
+            # The client can retry: by then the session is back, or this broker is known to be gone.
             return Failure(Error.COORDINATOR_NOT_AVAILABLE, str(exception) or None)
     raise TypeError(f"{type(exception).__name__} is no expected failure") from exception

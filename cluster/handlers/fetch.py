@@ -1,9 +1,9 @@
 """Fetch 0 to 17: read records, for consumers and for followers.
 
-What is read, when a fetch is parked, and how sessions work stands in `cluster.replication.leader.fetch_service` and
-beside it; here requests become sessions and parameters, and answers get what depends on the client's
-version: older record formats, errors that it knows, and who leads where this broker does not (KIP-951).
-Records leave as file ranges, never read here, unless an old client has them converted.
+What is read, when a fetch is parked, and how sessions work is described in `cluster.replication.leader.fetch_service`
+and its neighbours; here requests become sessions and parameters, and answers are adapted to the client's version: older
+record formats, errors that it knows, and the current leader if this broker does not lead (KIP-951). Records leave as
+file ranges, never read here, unless they are converted for an old client.
 """
 
 from functools import partial
@@ -64,7 +64,7 @@ def register(registry: "Registry") -> None:
 
 
 def begin(call: "ApiCall[_Broker]") -> None:
-    """Read, and answer at once or when there is enough."""
+    """Read, and answer at once or when there are enough records."""
     request: FetchRequest = call.request
     version, broker = call.version, call.broker
     replica_id = request.replica_state.replica_id if version >= _REPLICA_STATE_SINCE else request.replica_id
@@ -92,7 +92,7 @@ def begin(call: "ApiCall[_Broker]") -> None:
 
     def finish(answers: list[tuple[FetchItem, PartitionData]]) -> None:
         if call.throttle_ms and not (answers or session.is_incremental):
-            # A first answer without its partitions makes no session: the client begins again.
+            # A first answer without its partitions creates no session: the client begins again.
             replicas.sessions.forget(session)
         call.respond(_response(call, session, answers))
 
@@ -128,7 +128,7 @@ def _params(
         min_bytes=min(request.min_bytes, max_bytes),
         max_bytes=max_bytes,
         isolation=isolation,
-        # Consumers that know of near replicas may read from followers, and so may debuggers (-2).
+        # Consumers that support reading from near replicas may read from followers, and so may debuggers (-2).
         require_leader=replica_id >= 0 or (replica_id == -1 and not may_move),
         hard_limit=version <= _HARD_LIMIT_UNTIL,
         client=FetchClient(request.rack_id, call.listener_name) if may_move else None,
@@ -164,7 +164,7 @@ def _response(
 def _explain(
     call: "ApiCall[_Broker]", item: FetchItem, data: PartitionData, endpoints: dict[BrokerId, NodeEndpoint]
 ) -> PartitionData:
-    """Make an error one that the client knows, and name the leader to those that understand it."""
+    """Replace an error that the client does not know, and name the current leader if its version can carry it."""
     error = Error.from_code(data.error_code)
     if error is Error.KAFKA_STORAGE_ERROR and call.version < _STORAGE_ERROR_SINCE:
         return failed_partition(item.partition_index, Error.NOT_LEADER_OR_FOLLOWER)
@@ -187,7 +187,7 @@ def _explain(
 def _convert(
     call: "ApiCall[_Broker]", item: FetchItem, data: PartitionData, is_follower: bool
 ) -> PartitionData:
-    """Return an old client records that it can read, where the topic allows it."""
+    """Return records that an old client can read, if the topic allows conversion."""
     version, key = call.version, item.topic_partition
     partition = None if key is None else call.broker.replicas.hosted.get(key)
     log = None if partition is None else partition.log

@@ -1,11 +1,11 @@
 """FindCoordinator 0 to 6: the broker that coordinates a group, or the transactions of an id.
 
 It is the leader of the partition of `__consumer_offsets` or `__transaction_state` that the group or id belongs
-to, by Java's hash of strings. The topic is created when it is first asked for; until its leader is known the
-answer is COORDINATOR_NOT_AVAILABLE.
+to, by Java's hash of strings. The topic is created on the first request; until its leader is known the answer is
+COORDINATOR_NOT_AVAILABLE.
 
-Share groups, which version 6 is for, have no coordinator: COORDINATOR_NOT_AVAILABLE, as on Kafka where they are
-switched off.
+Share groups, which version 6 is for, have no coordinator: COORDINATOR_NOT_AVAILABLE, as in Kafka when they are
+disabled.
 """
 
 from typing import TYPE_CHECKING, Final, Protocol

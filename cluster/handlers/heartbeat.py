@@ -1,4 +1,4 @@
-"""Heartbeat 0 to 4: a member is alive, and asks whether there is a rebalance."""
+"""Heartbeat 0 to 4: a member reports that it is alive, and learns whether there is a rebalance."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs 0 and 1: set, remove, append to and subtract from single settings.
+"""IncrementalAlterConfigs 0 and 1: set, remove, append to and subtract from individual settings.
 
 For topics, brokers, and the levels of this broker's loggers. Lists can be appended to and subtracted from,
 starting from the default where nothing is stored.
@@ -86,7 +86,7 @@ def changed(
         of_topic: Whether the settings are a topic's rather than a broker's.
 
     Raises:
-        ApiError: a setting that is no list is to be appended to or subtracted from.
+        ApiError: a setting that is not a list is to be appended to or subtracted from.
     """
     result = dict(present)
     for change in changes:

@@ -1,7 +1,7 @@
 """InitProducerId 0 to 5: the id and epoch under which a producer numbers its records.
 
-With a transactional id they come from its coordinator, and fence off earlier producers of that id; from version 3 on
-a producer may ask to go on with what it has (KIP-360). Without one it always gets a new id.
+With a transactional id they come from its coordinator, and fence off earlier producers of that id; from version 3 on a
+producer can ask to keep its present id (KIP-360). Without a transactional id it always gets a new one.
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -30,7 +30,7 @@ def register(registry: "Registry") -> None:
 
 
 def begin(call: "ApiCall[_Broker]") -> None:
-    """Have an id found, and answer when it is written down."""
+    """Allocate an id, or raise the epoch of the present one, and answer when that is written."""
     call.broker.nursery.start_soon(_answer, call, name="init producer id")
 
 

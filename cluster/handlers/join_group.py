@@ -1,8 +1,8 @@
 """JoinGroup 0 to 9: become, or stay, a member of a group.
 
-The answer comes when the rebalance that the join is part of has gathered its members; until then the connection's
-later requests are begun, but their answers wait behind it, as with Kafka. Version 4 gives a new member its id and
-sends it back (KIP-394), 5 knows static members, 9 lets a returning static leader skip the assignment.
+The answer comes when the join's rebalance has gathered its members; until then the connection's later requests are
+begun, but their answers wait behind it, as in Kafka. Version 4 gives a new member its id and sends it back (KIP-394), 5
+knows static members, 9 lets a returning static leader skip the assignment.
 """
 
 from typing import TYPE_CHECKING
@@ -40,7 +40,7 @@ def begin(call: "ApiCall[HasGroups]") -> None:
             instance_id=instance_id,
             client_id=call.header.client_id or "",
             client_host=f"/{call.slot.connection.peer_host}",
-            # The oldest version knows one time-out, which is both.
+            # The oldest version has only one timeout, which serves as both.
             rebalance_timeout_ms=(
                 request.session_timeout_ms if call.version == 0 else request.rebalance_timeout_ms
             ),

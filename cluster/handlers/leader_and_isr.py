@@ -1,4 +1,4 @@
-"""LeaderAndIsr 0 to 7: the controller says which partitions this broker leads and follows.
+"""LeaderAndIsr 0 to 7: the controller assigns the partitions that this broker leads and follows.
 
 Requests of an older controller or for an earlier registration of this broker are refused as a whole; the
 rest is decided for each partition, in `cluster.replication.roles.controller_requests`. A KRaft controller's request
@@ -22,5 +22,5 @@ def register(registry: "Registry") -> None:
 
 
 async def handle(call: "ApiCall[HasReplicas]") -> "LeaderAndIsrResponse":
-    """Take the roles that the request gives."""
+    """Adopt the roles in the request."""
     return await call.broker.replicas.roles.become_leader_or_follower(call.request, call.version)

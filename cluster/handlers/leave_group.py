@@ -1,4 +1,4 @@
-"""LeaveGroup 0 to 5: members go; from version 3 on several at once, and static ones by their instance id alone."""
+"""LeaveGroup 0 to 5: members leave; from version 3 on several at once, and static ones by their instance id alone."""
 
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ def register(registry: "Registry") -> None:
 
 
 def begin(call: "ApiCall[HasGroups]") -> None:
-    """Let the members go, and answer for each."""
+    """Remove the members, and answer for each."""
     request: LeaveGroupRequest = call.request
     single = call.version < 3
     members = [MemberIdentity(member_id=request.member_id)] if single else request.members

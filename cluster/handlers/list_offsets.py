@@ -1,7 +1,7 @@
 """ListOffsets 0 to 9: offsets by time, and the first and last ones, of partitions that this broker leads.
 
-Version 0 gives segment starts instead of records. OFFSET_NOT_AVAILABLE, which a new leader answers until
-its high watermark is certain, is LEADER_NOT_AVAILABLE for clients older than version 5.
+Version 0 returns the starts of segments instead of records' offsets. OFFSET_NOT_AVAILABLE, which a new leader answers
+until its high watermark is certain, becomes LEADER_NOT_AVAILABLE before version 5.
 """
 
 from collections import Counter
@@ -49,7 +49,7 @@ def register(registry: "Registry") -> None:
 
 
 async def handle(call: "ApiCall[HasReplicas]") -> ListOffsetsResponse:
-    """Look the offsets up, some in each turn of the loop: a search by time reads from the disk."""
+    """Look up the offsets, a few in each turn of the loop: a search by time reads from the disk."""
     request: ListOffsetsRequest = call.request
     pacer = Pacer(call.broker.clock)
     asked = Counter(

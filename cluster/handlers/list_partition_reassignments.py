@@ -1,4 +1,4 @@
-"""ListPartitionReassignments 0: which partitions are on the move, and where to. Only the controller answers."""
+"""ListPartitionReassignments 0: the partitions that are being moved, and where to. Only the controller answers."""
 
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ def register(registry: "Registry") -> None:
 
 
 async def handle(call: "ApiCall[HasController]") -> ListPartitionReassignmentsResponse:
-    """Tell the moves of the partitions asked for, or all of them."""
+    """Answer with the moves of the requested partitions, or all of them."""
     request: ListPartitionReassignmentsRequest = call.request
     partitions = None
     if request.topics is not None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _SLICE: Final = 1_000
 _KNOWN: Final = frozenset({*(state.kafka_name for state in State), "PrepareEpochFence"})
-"""What Kafka's filters may name: a fence is a transition of its own there."""
+"""The states that Kafka's filters can name: a fence is a separate state there."""
 
 
 def register(registry: "Registry") -> None:

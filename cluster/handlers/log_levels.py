@@ -16,7 +16,7 @@ _NAMES: Final = {level: name for name, level in LEVELS.items()} | {logging.NOTSE
 
 
 def logger_levels() -> dict[str, str]:
-    """Return the level of the root and of every logger there is, by name."""
+    """Return the levels of the root logger and of all others, by name."""
     named = (
         name for name, logger in logging.root.manager.loggerDict.items() if isinstance(logger, logging.Logger)
     )
@@ -26,7 +26,7 @@ def logger_levels() -> dict[str, str]:
 
 
 def set_level(name: str, level: str | None) -> None:
-    """Set a logger's level; None has it follow the root again.
+    """Set a logger's level; None makes it follow the root again.
 
     Raises:
         KeyError: there is no such logger, or no such level.

@@ -1,8 +1,8 @@
-"""Metadata 0 to 12: the brokers, the controller, and who leads the partitions of some or all topics.
+"""Metadata 0 to 12: the brokers, the controller, and the leaders of the partitions of some or all topics.
 
 An unknown topic that may be created is created by the broker that was asked; the client gets
-LEADER_NOT_AVAILABLE and asks again. Whole answers are kept encoded for as long as the cluster stays as it is:
-clients of one kind ask the same question, and answers differ in their correlation id only.
+LEADER_NOT_AVAILABLE and asks again. Whole encoded answers are cached for as long as the cluster stays as it is: clients
+of one kind ask the same question, and the answers differ only in their correlation ids.
 
 Versions: topics by id from 12 on; in 0, replicas on dead brokers are left out; from 6 on, a leader that
 lacks the client's listener is LISTENER_NOT_FOUND.
@@ -44,7 +44,7 @@ _CORRELATION_ID_AT: Final = 4
 _THROTTLE_TIME_SINCE: Final = 3
 _THROTTLE_TIME_AT: Final = 8
 _TAGS_SINCE: Final = 9
-"""The header of an answer has tags, a byte where there are none, since this version."""
+"""From this version on the response header has tags: one byte if there are none."""
 
 
 class _Broker(HasAutoCreation, HasClusterId, HasConfig, HasMetadata, HasNursery, Protocol):
@@ -57,7 +57,7 @@ def register(registry: "Registry") -> None:
 
 
 class _Question(NamedTuple):
-    """All that an answer depends on beside the cluster."""
+    """Everything that an answer depends on besides the cluster."""
 
     version: int
     view: View
@@ -67,7 +67,7 @@ class _Question(NamedTuple):
 
 
 class MetadataHandler:
-    """Answers Metadata requests, and keeps what it made."""
+    """Answers Metadata requests, and caches the answers."""
 
     def __init__(self) -> None:
         self._topics = TopicMetadata()
@@ -141,7 +141,7 @@ class MetadataHandler:
         if snapshot is not self._snapshot or len(self._answers) > _KEPT_ANSWERS_MAX:
             self._snapshot = snapshot
             self._answers.clear()
-        # What an authorizer shows of the client's rights is the client's own.
+        # The rights that an authorizer reports belong to this client only.
         private = call.subject is not None and (question.topic_operations or question.cluster_operations)
         kept = None if others or private else self._answers.get(question)
         if kept is None:
@@ -187,7 +187,7 @@ class MetadataHandler:
         )
 
     def _refuse(self, call: "ApiCall[_Broker]", request: MetadataRequest) -> None:
-        """Refuse topics by id, or without a name, in a version that knows topics by name only."""
+        """Refuse topics by id, or without a name, in a version that supports only names."""
         topics = [
             MetadataResponseTopic(error_code=Error.INVALID_REQUEST, name=topic.name or "")
             for topic in request.topics or ()
@@ -196,7 +196,7 @@ class MetadataHandler:
 
 
 def _with_own_operations(call: "ApiCall[_Broker]", response: MetadataResponse) -> MetadataResponse:
-    """Put what this client may do into an answer that says what a resource supports."""
+    """Replace the operations that a resource supports with those that this client may do."""
     topics = response.topics
     if call.request.include_topic_authorized_operations:
         topics = [

@@ -1,4 +1,4 @@
-"""Waiting for the first UpdateMetadata, or for one with a change that was asked of the controller."""
+"""Waits for the first UpdateMetadata, or for one with a change that the controller was asked for."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from cluster.replication.metadata_cache import ClusterSnapshot, MetadataCache
 
 FIRST_TOLD_TIMEOUT_MS: Final = 5_000
-"""How long a client that comes while the broker starts may wait for metadata."""
+"""How long a client that connects while the broker starts waits for metadata."""
 OTHERS_TOLD_TIMEOUT_MS: Final = 1_000
 """How long the answer to CreateTopics waits for brokers that do not know the topic yet."""
 
@@ -31,12 +31,12 @@ WaitingT = TypeVar("WaitingT", bound=Waiting)
 def once_told(call: "ApiCall[WaitingT]", begin: "Callable[[ApiCall[WaitingT]], None]") -> None:
     """Begin a request that asks about the cluster; before the first UpdateMetadata, wait for it.
 
-    A broker listens before it is registered, and so before the controller's first UpdateMetadata. A cluster without
-    brokers, which would be all that it knows, is an answer that some clients do not recover from for minutes.
+    A broker listens before it is registered, and so before the controller's first UpdateMetadata. Until then it could
+    only answer with a cluster without brokers, from which some clients do not recover for minutes.
 
     Args:
         call: The request.
-        begin: Answers it. It is called in any case, if need be without anything to tell.
+        begin: Answers it. It is called in any case, even if no metadata came in time.
     """
     if call.broker.metadata.snapshot.brokers:
         begin(call)
@@ -52,10 +52,10 @@ async def _begin_told(call: "ApiCall[WaitingT]", begin: "Callable[[ApiCall[Waiti
 async def wait_told(
     metadata: "MetadataCache", condition: "Callable[[ClusterSnapshot], bool]", timeout_ms: int
 ) -> bool:
-    """Wait until UpdateMetadata has brought something.
+    """Wait until the metadata meets a condition.
 
     Args:
-        metadata: What it has brought.
+        metadata: The metadata to wait on.
         condition: Whether a state of the cluster is the one waited for.
         timeout_ms: How long to wait; zero or less only looks.
 
@@ -71,10 +71,10 @@ async def wait_told(
 async def wait_all_told(
     broker: Controlling, condition: "Callable[[ClusterSnapshot], bool]", timeout_ms: int
 ) -> bool:
-    """Wait for a change in this broker's metadata, which is the controller's, and then in the others'.
+    """Wait for a change in the metadata of this broker, the controller's, and then of the others.
 
-    A client asks any broker next, and some of them believe for long what a broker with old metadata answers. A
-    broker that does not answer is not waited for beyond `OTHERS_TOLD_TIMEOUT_MS`.
+    A client may ask any broker next, and some clients keep the answer of a broker with old metadata for long. A broker
+    that does not answer is not waited for beyond `OTHERS_TOLD_TIMEOUT_MS`.
 
     Args:
         broker: The controller's broker.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class MutationAllowance:
-    """What a request may make or remove.
+    """The partitions that a request may create or remove within its client's quota.
 
     Args:
         call: The request.
@@ -28,10 +28,10 @@ class MutationAllowance:
         self._strict = strict
 
     def take(self, partitions: int) -> None:
-        """Charge partitions that are about to be made or removed.
+        """Charge partitions that are about to be created or removed.
 
         Raises:
-            ApiError: the client owes partitions, and the request is strict.
+            ApiError: the client is over quota, and the request is strict.
         """
         throttling = self._call.broker.throttling
         if throttling is None:
@@ -41,13 +41,13 @@ class MutationAllowance:
         throttling.record_mutations(self._call, partitions)
 
     def give_back(self, partitions: int) -> None:
-        """Take back a charge: nothing was made or removed."""
+        """Take back a charge: nothing was created or removed."""
         throttling = self._call.broker.throttling
         if throttling is not None:
             throttling.record_mutations(self._call, -partitions)
 
     def settle(self) -> None:
-        """Have the answer say, and the connection keep, for how long the client is over quota."""
+        """Throttle the client for as long as it is over quota, and note the time for the answer."""
         throttling = self._call.broker.throttling
         if throttling is not None:
             throttling.hold_for_mutations(self._call)

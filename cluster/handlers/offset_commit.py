@@ -1,8 +1,8 @@
 """OffsetCommit 0 to 9: a group's positions, answered when every in-sync replica has them.
 
-Version 0 keeps them in ZooKeeper, under `/consumers/<group>/offsets`, as Kafka does. Version 1 may give each
-position its time, 2 to 4 a retention; both are the old clients' expiry. Version 9 differs for members of the new
-protocol only, which is not served. Partitions that do not exist are refused, the others committed.
+Version 0 keeps them in ZooKeeper, under `/consumers/<group>/offsets`, as Kafka does. Version 1 can give each position a
+timestamp, 2 to 4 a retention; both set the old clients' expiry. Version 9 differs only for members of the new group
+protocol, which is not served. Partitions that do not exist are refused, the others committed.
 """
 
 from collections.abc import Mapping

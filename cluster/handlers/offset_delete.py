@@ -28,7 +28,7 @@ def register(registry: "Registry") -> None:
 
 
 def begin(call: "ApiCall[_Broker]") -> None:
-    """Answer at once: what is forgotten here is written, and not waited for."""
+    """Delete the positions and answer at once, without waiting for the tombstones to be written."""
     request: OffsetDeleteRequest = call.request
     topics = call.broker.metadata.snapshot.topics
     outcomes: dict[TopicPartition, Error] = {}

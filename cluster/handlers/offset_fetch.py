@@ -1,8 +1,8 @@
 """OffsetFetch 0 to 9: the positions that groups have committed; from version 8 on of several groups.
 
-Version 0 reads what OffsetCommit 0 keeps in ZooKeeper. From version 2 on no list of topics means all of them;
-from 7 on a client may ask for UNSTABLE_OFFSET_COMMIT where an open transaction will change a position (KIP-447).
-A partition without a position answers -1 without an error, but in version 0.
+Version 0 reads the positions that OffsetCommit 0 keeps in ZooKeeper. From version 2 on no list of topics means all of
+them; from 7 on a client may ask for UNSTABLE_OFFSET_COMMIT where an open transaction will change a position (KIP-447).
+A partition without a position answers -1 without an error, except in version 0.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ class _Broker(HasGroups, HasMetadata, HasNursery, HasStore, Protocol):
 
 
 class _AskedTopic(Protocol):
-    """A topic of a request; the message has two classes for it, alike."""
+    """A topic of a request; the message has two identical classes for it."""
 
     @property
     def name(self) -> str: ...
@@ -53,7 +53,7 @@ def register(registry: "Registry") -> None:
 
 
 def begin(call: "ApiCall[_Broker]") -> None:
-    """Answer from what the coordinator knows, or look in ZooKeeper."""
+    """Answer from the coordinator's state, or read ZooKeeper for version 0."""
     request: OffsetFetchRequest = call.request
     if call.version == 0:
         call.broker.nursery.start_soon(_fetch_from_zookeeper, call, name="offset fetch 0")
@@ -100,7 +100,7 @@ def _of_one_group(call: "ApiCall[_Broker]") -> OffsetFetchResponse:
     )
     if error is not Error.NONE:
         if call.version == 1:
-            # This version has no place for it but at each partition.
+            # This version has no field for it except at each partition.
             found = dict.fromkeys(_partitions(topics or ()), error)
         else:
             return OffsetFetchResponse(error_code=error)
@@ -165,7 +165,7 @@ def _partitions(topics: Sequence[_AskedTopic]) -> list[TopicPartition]:
 
 
 def _asked(found: _Found) -> list[OffsetFetchRequestTopic]:
-    """Return what was found as if it had been asked for."""
+    """Return the positions that were found as if they had been requested."""
     indexes: dict[str, list[int]] = {}
     for topic, partition in sorted(found):
         indexes.setdefault(topic, []).append(partition)

@@ -1,5 +1,6 @@
-"""OffsetForLeaderEpoch 0 to 4: where a leader epoch ended, so that a follower or a consumer can find out
-what it has that the leader has not. Only the leader answers.
+"""OffsetForLeaderEpoch 0 to 4: where a leader epoch ended, to find where records diverge from the leader's.
+
+Followers and consumers ask; only the leader answers.
 """
 
 from typing import TYPE_CHECKING

@@ -1,14 +1,13 @@
 """Produce 0 to 11: append records to partitions that this broker leads.
 
-The records are checked by their batches' headers, patched and written where they lie in the receive buffer,
-in the order of the requests. With acks=-1 the answer waits for the in-sync replicas, without holding up the
-next request of the connection. With acks=0 there is no answer: a failure drops the connection, which is how
-the client learns of it.
+The records are checked by their batches' headers, patched and written directly from the receive buffer, in the order of
+the requests. With acks=-1 the answer waits for the in-sync replicas, without holding up the next request of the
+connection. With acks=0 there is no answer: a failure drops the connection, which is how the client learns of it.
 
 From version 3 on a partition's records are exactly one batch of format 2.
 
-Transactional batches need a transactional id. The first one of a transaction waits until the transaction's
-coordinator has confirmed it, with those behind it (`cluster.replication.leader.verified_appends`, KIP-890).
+Transactional batches need a transactional id. The first one of a transaction, and those behind it, wait until the
+transaction's coordinator has confirmed it (`cluster.replication.leader.verified_appends`, KIP-890).
 """
 
 from typing import TYPE_CHECKING, Final, Protocol
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from cluster.replication.leader.delayed_produce import OnProduced
 
 ADMIN_CLIENT_ID: Final = "__admin_client"
-"""The client id that may write to internal topics, as with Kafka."""
+"""The client id that may write to internal topics, as in Kafka."""
 _ONE_BATCH_SINCE: Final = 3
 _ZSTD_SINCE: Final = 7
 _LEADERS_SINCE: Final = 10
@@ -61,7 +60,7 @@ def register(registry: "Registry") -> None:
 
 
 def begin(call: "ApiCall[_Broker]") -> None:
-    """Append, and answer when the acks that the client wants are there."""
+    """Append, and answer when the acknowledgements that the client asked for are there."""
     request: ProduceRequest = call.request
     version, acks = call.version, request.acks
     layout: list[tuple[str, list[TopicPartition]]] = []
@@ -101,7 +100,7 @@ def begin(call: "ApiCall[_Broker]") -> None:
         finish({})
     else:
         _append(call, request, batches, finish, transactional=bool(writers))
-    # What waits for replicas must not hold on to the receive buffer.
+    # A request that waits for replicas must not keep the receive buffer.
     call.request = None
 
 
@@ -124,7 +123,7 @@ def _append(
 
 
 def _refuse_transaction(transactional_id: str | None, writer_count: int) -> Error:
-    """Say why none of a request's transactional batches is taken, or `NONE`."""
+    """Return why a request's transactional batches are refused, or `NONE`."""
     if not writer_count:
         return Error.NONE
     if transactional_id is None:

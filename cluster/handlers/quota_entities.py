@@ -1,4 +1,4 @@
-"""Whom the quota APIs speak of: the entities of a request, and where their quotas are kept."""
+"""The entities of the quota APIs, and where their quotas are stored."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
@@ -19,7 +19,7 @@ _WHOLE_TOLERANCE: Final = 1e-6
 
 
 class _Part(Protocol):
-    """A part of an entity; two messages have it."""
+    """A part of an entity, which two messages have."""
 
     @property
     def entity_type(self) -> str: ...
@@ -28,7 +28,7 @@ class _Part(Protocol):
 
 
 class StoredEntity(NamedTuple):
-    """An entity of a request, by its parts, and where its configuration is kept.
+    """An entity of a request, by its parts, and where its configuration is stored.
 
     Attributes:
         parts: The names by kind of part; DEFAULT for a null name.
@@ -42,7 +42,7 @@ class StoredEntity(NamedTuple):
 
     @property
     def keys(self) -> frozenset[str]:
-        """The quotas that such an entity may have."""
+        """The quotas that such an entity can have."""
         return frozenset({CONNECTION_RATE}) if IP in self.parts else KEYS_OF_CLIENTS
 
 
@@ -50,7 +50,7 @@ def read_entity(parts: Iterable[_Part]) -> StoredEntity:
     """Read an entity of AlterClientQuotas.
 
     Raises:
-        ApiError: it is none: of an unknown kind, empty, named twice, or an address together with something else.
+        ApiError: it is invalid: of an unknown kind, empty, named twice, or an address together with something else.
     """
     names: dict[str, Name] = {}
     for part in parts:
@@ -72,10 +72,10 @@ def read_entity(parts: Iterable[_Part]) -> StoredEntity:
 
 
 def quota_text(key: str, value: float) -> str:
-    """Return a quota's value as its configuration has it.
+    """Return a quota's value as text for its configuration.
 
     Raises:
-        ApiError: it is no number, not finite, not above zero, or no whole one where it has to be.
+        ApiError: it is not finite, below the minimum of its key, too large, or not whole where it has to be.
     """
     smallest = 0.0
     if not (smallest <= value < float("inf")) or (value == 0 and key != CONNECTION_RATE):

@@ -1,4 +1,4 @@
-"""ReachBroker 0, Ottla's own: whether this broker can connect to another one, which the asking one cannot."""
+"""ReachBroker 0, Ottla's own: whether this broker can connect to another one that the asking broker cannot reach."""
 
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ def register(registry: "Registry") -> None:
 
 
 async def handle(call: "ApiCall[HasSessionWatch]") -> ReachBrokerResponse:
-    """Try it. A broker that does not watch over others says that it can: it vetoes what it takes no part in."""
+    """Try to connect. A broker that does not watch over others answers yes, which vetoes ending the session."""
     request: ReachBrokerRequest = call.request
     watch = call.broker.session_watch
     return ReachBrokerResponse(is_reached=watch is None or await watch.reach(request.broker_id))

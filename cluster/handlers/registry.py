@@ -28,11 +28,11 @@ class Route:
         key: The API.
         min_version: The lowest version served.
         max_version: The highest version served.
-        begin: Starts a request synchronously, or None where `handle` is given.
-        handle: Answers a request in a task of its own, or None where `begin` is given.
-        guard: Authorizes a request before it is begun; None where there is no authorizer.
-        requests: Counts the requests begun, or None where nothing is counted.
-        time_ms: Takes the time from a request's begin to its answer, likewise.
+        begin: Starts a request synchronously; None if `handle` is given.
+        handle: Answers a request in a task of its own; None if `begin` is given.
+        guard: Authorizes a request before it is begun; None without an authorizer.
+        requests: Counts the requests begun; None if nothing is counted.
+        time_ms: Takes the time from a request's begin to its answer, in milliseconds; None likewise.
     """
 
     __slots__ = (
@@ -81,7 +81,7 @@ class Registry:
         self._routes: dict[int, Route] = {}
 
     def add(self, key: ApiKey, min_version: int, max_version: int, begin: Begin) -> None:
-        """Serve an API by a synchronous start: `begin` answers at once, or keeps the call for later."""
+        """Serve an API by a synchronous function: `begin` answers at once, or keeps the call for later."""
         self._put(Route(key, min_version, max_version, begin, None))
 
     def add_async(self, key: ApiKey, min_version: int, max_version: int, handle: Handle) -> None:
@@ -89,14 +89,14 @@ class Registry:
         self._put(Route(key, min_version, max_version, None, handle))
 
     def route(self, key: int) -> Route | None:
-        """Find what serves an API key, or None where it is not served."""
+        """Return the route of an API key, or None if it is not served."""
         return self._routes.get(key)
 
     def protect(self, guards: "Mapping[ApiKey, Guard]") -> None:
-        """Have the requests of every API authorized before they are begun.
+        """Authorize the requests of every API before they are begun.
 
         Raises:
-            ValueError: an API has no guard: its requests would pass unseen.
+            ValueError: an API has no guard: its requests would pass unchecked.
         """
         for route in self._routes.values():
             if route.key not in guards:
@@ -104,7 +104,7 @@ class Registry:
             route.guard = guards[route.key]
 
     def measure(self, metrics: "BrokerMetrics") -> None:
-        """Have the requests of every API counted and timed."""
+        """Count and time the requests of every API."""
         for route in self._routes.values():
             name = _metric_name(route.key)
             route.requests = metrics.requests.of(name)
@@ -126,5 +126,5 @@ class Registry:
 
 
 def _metric_name(key: ApiKey) -> str:
-    """Return an API's name as Kafka's metrics have it: ListOffsets."""
+    """Return an API's name in the form of Kafka's metrics: ListOffsets."""
     return "".join(part.capitalize() for part in key.name.split("_"))

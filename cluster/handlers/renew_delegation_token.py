@@ -1,4 +1,4 @@
-"""RenewDelegationToken 0 to 2: have a token hold longer, for its owner and its renewers."""
+"""RenewDelegationToken 0 to 2: postpone the expiry of a token, for its owner and its renewers."""
 
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ def register(registry: "Registry") -> None:
 
 
 async def handle(call: "ApiCall[HasTokens]") -> RenewDelegationTokenResponse:
-    """Store the token with its new end, and answer with that."""
+    """Store the token with its new expiry, and answer with that."""
     request: RenewDelegationTokenRequest = call.request
     try:
         tokens = tokens_of(call)

@@ -1,7 +1,7 @@
-"""SaslHandshake 0 and 1, and SaslAuthenticate 0 to 2, where no authentication is under way: ILLEGAL_SASL_STATE.
+"""SaslHandshake 0 and 1, and SaslAuthenticate 0 to 2, outside an authentication: ILLEGAL_SASL_STATE.
 
-On a SASL listener the gate before the dispatcher takes these requests; what comes here is from a client that
-is authenticated already, for as long as it likes, or on a listener without SASL.
+On a SASL listener the gate before the dispatcher takes these requests; those that come here are from a client whose
+authentication does not expire, or on a listener without SASL.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Which APIs a broker serves: every handler module, once."""
+"""The APIs that a broker serves: every handler module, once."""
 
 from importlib import import_module
 from typing import Final

@@ -1,4 +1,4 @@
-"""StopReplica 0 to 4: the controller has this broker stop replicas, and delete their logs where it says so.
+"""StopReplica 0 to 4: the controller makes this broker stop replicas, and delete their logs if requested.
 
 A deletion carries the leader epoch -2, which no epoch outranks, and deletes logs of partitions that this
 broker does not know: those of topics deleted while it was down.
@@ -21,5 +21,5 @@ def register(registry: "Registry") -> None:
 
 
 async def handle(call: "ApiCall[HasReplicas]") -> "StopReplicaResponse":
-    """Stop the replicas that the request names."""
+    """Stop, and delete if requested, the replicas that the request names."""
     return await call.broker.replicas.roles.stop_replicas(call.request)

@@ -1,7 +1,7 @@
-"""SyncGroup 0 to 5: the leader brings the assignment, every member gets its part.
+"""SyncGroup 0 to 5: the leader sends the assignment, and every member gets its part.
 
-The answer waits until the leader's assignment is in the log. From version 5 on the protocol's type and name must be
-given, and must be the group's.
+The answer waits until the leader's assignment is in the log. From version 5 on the protocol's type and name are
+required, and must be the group's.
 """
 
 from typing import TYPE_CHECKING

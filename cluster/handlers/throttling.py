@@ -1,9 +1,9 @@
-"""Client quotas at work: what a request is charged, and how a client beyond its quota is held back (KIP-219).
+"""Applies client quotas: charges requests, and throttles clients that are over quota (KIP-219).
 
-The answer leaves at once and says for how long the client is held back; the broker begins nothing more of its
-connection until then, whatever the client does. Produce is charged by its request's size when it is begun, Fetch of
-consumers by the size of its answer before it is sent; every request is charged the time of its handling, as per cent of
-this broker's one thread. Requests among brokers are exempt.
+The answer leaves at once and says for how long the client is throttled; until then the broker begins no further request
+of its connection, whatever the client does. A Produce is charged the size of its request when it is begun, a consumer's
+Fetch the size of its answer before that is sent; every request is charged its handling time, as a percentage of this
+broker's one thread. Requests among brokers are exempt.
 """
 
 from typing import TYPE_CHECKING, Final, Protocol
@@ -33,15 +33,15 @@ EXEMPT: Final = frozenset(
         ApiKey.ALTER_PARTITION,
     }
 )
-"""Requests of brokers that the request quota does not count, unless the sender may not send them."""
+"""Requests of brokers that are exempt from the request quota, if their sender is authorized."""
 _PER_CENT: Final = 100
 _FRAME_OVERHEAD: Final = 32
 _PARTITION_OVERHEAD: Final = 64
-"""About what a partition of a Fetch answer takes beside its records."""
+"""The approximate bytes of a partition in a Fetch answer besides its records."""
 
 
 class ChargedCall(Protocol):
-    """What the quotas read of a request, and note on it; `ApiCall` says what each attribute means."""
+    """The attributes of a request that the quotas read and set; `ApiCall` describes each."""
 
     header: "RequestHeader"
     slot: "ResponseSlot"
@@ -57,7 +57,7 @@ class ChargedCall(Protocol):
 
 
 class _Unmute(TimerEntry):
-    """Lets a connection go on when its time is over."""
+    """Resumes a connection when its throttle time is over."""
 
     __slots__ = ("_connection",)
 
@@ -66,7 +66,7 @@ class _Unmute(TimerEntry):
         self._connection = connection
 
     def expire(self) -> None:
-        """The client has waited for its throttle time."""
+        """Resume the connection."""
         self._connection.unmute()
 
 
@@ -76,7 +76,7 @@ class Throttling:
     Args:
         quotas: The quotas.
         clock: Measures the time that requests take.
-        timer: Lets held back connections go on.
+        timer: Resumes throttled connections.
     """
 
     __slots__ = ("_clock", "_timer", "quotas")
@@ -87,7 +87,7 @@ class Throttling:
         self._timer = timer
 
     def begin(self, call: "ChargedCall", size: int) -> None:
-        """Note when a request came, and charge a Produce.
+        """Note when a request arrived, and charge a Produce.
 
         Args:
             call: The request.
@@ -103,12 +103,12 @@ class Throttling:
             )
 
     def begun(self, call: "ChargedCall") -> None:
-        """Note that a handler has returned: what it does later is not the client's time any more."""
+        """Note that a handler has returned: later work is not charged as the client's time."""
         if call.came_s is not None:
             call.handling_s = self._clock.monotonic() - call.came_s
 
     def charge(self, call: "ChargedCall") -> int:
-        """Charge the time that a request took, and return for how many milliseconds its client is held back."""
+        """Charge the time that a request took, and return for how many milliseconds its client is throttled."""
         if call.came_s is None or call.is_exempt:
             return call.throttle_ms
         spent_s = self._clock.monotonic() - call.came_s if call.handling_s is None else call.handling_s
@@ -120,7 +120,7 @@ class Throttling:
         return call.throttle_ms
 
     def admit_fetch(self, call: "ChargedCall", answers: "Sequence[tuple[FetchItem, PartitionData]]") -> bool:
-        """Charge a consumer's Fetch its answer; False if the client is held back: then it gets an empty one."""
+        """Charge a consumer's Fetch for its answer; return False if the client is throttled and gets an empty one."""
         size = _FRAME_OVERHEAD + sum(
             _PARTITION_OVERHEAD + (len(data.records) if data.records is not None else 0)
             for _, data in answers
@@ -136,25 +136,25 @@ class Throttling:
         return False
 
     def fetch_burst(self, call: "ChargedCall") -> float:
-        """Return the most bytes that an answer to this consumer may hold at once."""
+        """Return the most bytes that one answer to this consumer may have."""
         return self.quotas.fetch.burst(call.principal.name, call.header.client_id or "")
 
     def mutation_exceeded_ms(self, call: "ChargedCall") -> int:
-        """Return for how long this client may make and remove no partitions; 0 while it may."""
+        """Return for how many milliseconds this client must not create or remove partitions; 0 if it may."""
         return self.quotas.mutation.exceeded_ms(
             call.principal.name, call.header.client_id or "", self._now_ms()
         )
 
     def record_mutations(self, call: "ChargedCall", count: int) -> None:
-        """Charge partitions that are made or removed; a negative count gives some back."""
+        """Charge partitions that are created or removed; a negative count takes a charge back."""
         self.quotas.mutation.record(call.principal.name, call.header.client_id or "", count, self._now_ms())
 
     def hold_for_mutations(self, call: "ChargedCall") -> None:
-        """Hold a client back that owes partitions."""
+        """Throttle a client that is over its quota of partitions."""
         self._hold(call, self.quotas.mutation.note(self.mutation_exceeded_ms(call)))
 
     def _hold(self, call: "ChargedCall", throttle_ms: int) -> None:
-        """Have the client of a request held back for the longest of the times that its quotas ask for."""
+        """Throttle the client of a request for the longest time that its quotas demand."""
         if throttle_ms <= call.throttle_ms:
             return
         call.throttle_ms = throttle_ms

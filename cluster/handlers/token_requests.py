@@ -1,4 +1,4 @@
-"""Which connections may ask for delegation tokens, and principals as token messages have them."""
+"""The connections that may ask for delegation tokens, and the principals of token messages."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from cluster.zookeeper.stored_tokens import StoredTokens
 
 FIRST_WITH_REQUESTER: Final = 3
-"""The first version of the answers that names who asked for a token (KIP-373)."""
+"""The first version whose answers name the requester of a token (KIP-373)."""
 NEVER: Final = WallMs(-1)
-"""The times of a token in an answer that refuses it."""
+"""The timestamps of a token in an answer with an error."""
 
 
 def tokens_of(call: "ApiCall[HasTokens]") -> "StoredTokens":
     """Return the tokens, for a connection that may ask for them.
 
     Raises:
-        ApiError: nobody is known to be at the other end, or a token says who.
+        ApiError: the client is not authenticated, or authenticated with a token itself.
     """
     connection = call.slot.connection
     principal = call.principal

@@ -1,4 +1,4 @@
-"""What Metadata says of a topic, made once for as long as the topic and the brokers stay as they are."""
+"""The Metadata answer for a topic, cached for as long as the topic and the brokers stay as they are."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class View(NamedTuple):
-    """What an answer depends on beside the cluster itself.
+    """Everything that an answer depends on besides the cluster itself.
 
     Attributes:
         listener: The client's listener: brokers are reachable for it if they have it too.
-        hides_dead: Whether replicas on dead brokers are left out and make an error, as in version 0.
+        hides_dead: Whether replicas on dead brokers are left out and cause an error, as in version 0.
         names_listener: Whether a leader without the listener is LISTENER_NOT_FOUND, as from version 6 on.
     """
 
@@ -30,7 +30,7 @@ class View(NamedTuple):
 
 
 class TopicMetadata:
-    """Keeps the made topics of one broker; an entry is good while topic and brokers are the same objects."""
+    """Caches the topic answers of one broker; an entry is valid while topic and brokers are the same objects."""
 
     __slots__ = ("_made",)
 
@@ -38,7 +38,7 @@ class TopicMetadata:
         self._made: dict[tuple[str, View], tuple[object, object, MetadataResponseTopic]] = {}
 
     def topic(self, snapshot: "ClusterSnapshot", name: str, view: View) -> MetadataResponseTopic | None:
-        """Return what is known of a topic; None where it does not exist."""
+        """Return the answer for a topic; None if it does not exist."""
         partitions = snapshot.topics.get(name)
         if partitions is None:
             self._made.pop((name, view), None)

@@ -5,7 +5,7 @@ from wire.errors import ApiError
 
 
 def is_valid_topic_name(name: str) -> bool:
-    """Whether a topic may have this name."""
+    """Whether a topic can have this name."""
     try:
         check_topic_name(name)
     except ApiError:

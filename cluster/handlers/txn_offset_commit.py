@@ -1,7 +1,7 @@
 """TxnOffsetCommit 0 to 4: a group's positions, which take effect when a transaction commits (KIP-98, KIP-447).
 
-From version 3 on a member may be named, which is checked as in OffsetCommit; it counts as no heartbeat. Partitions
-that do not exist are refused, the others committed.
+From version 3 on a member can be named, and is checked as in OffsetCommit; this does not count as a heartbeat.
+Partitions that do not exist are refused, the others committed.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ def register(registry: "Registry") -> None:
 
 
 def begin(call: "ApiCall[_Broker]") -> None:
-    """Hand the positions to the group's coordinator, which holds them until the transaction's marker."""
+    """Pass the positions to the group's coordinator, which holds them until the transaction's marker."""
     request: TxnOffsetCommitRequest = call.request
     now = call.broker.clock.wall_ms()
     topics = call.broker.metadata.snapshot.topics

@@ -1,6 +1,6 @@
-"""UpdateMetadata 0 to 8: live brokers and partitions, which Metadata answers from.
+"""UpdateMetadata 0 to 8: the live brokers and partitions, from which Metadata is answered.
 
-Brokers are replaced whole, partitions are merged; a leader of -2 takes a partition out.
+The brokers are replaced as a whole, partitions are merged; a leader of -2 removes a partition.
 """
 
 from typing import TYPE_CHECKING

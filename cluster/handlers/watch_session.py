@@ -1,6 +1,6 @@
 """WatchSession 0, Ottla's own: take over the key of another broker's ZooKeeper session, to watch over it.
 
-The ensemble is ours, as brokers of one cluster share it. An empty password takes the key back.
+The ensemble is this broker's own, because the brokers of a cluster share it. An empty password takes the key back.
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -25,7 +25,7 @@ def register(registry: "Registry") -> None:
 
 
 def begin(call: "ApiCall[_Broker]") -> None:
-    """Hold the key, or let go of it."""
+    """Keep the key, or drop it."""
     request: WatchSessionRequest = call.request
     watch = call.broker.session_watch
     if watch is not None:

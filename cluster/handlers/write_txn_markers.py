@@ -1,7 +1,7 @@
-"""WriteTxnMarkers 0 to 1: a transaction's coordinator, or a tool, has transactions ended in partitions led here.
+"""WriteTxnMarkers 0 to 1: a transaction's coordinator, or a tool, ends transactions in partitions led here.
 
-There is no error for the whole: each partition has its own. What a coordinator has sent on a connection that it has
-closed since is not carried out: it sends its markers again elsewhere, and these might come after its next transaction.
+There is no request-level error: each partition has its own. Markers from a connection that the coordinator has closed
+since are not written: it sends them again elsewhere, and these could come after its next transaction.
 """
 
 import logging

@@ -1,1 +1,1 @@
-"""What each API requires of the access rules, in front of the handlers: see `guards`."""
+"""The permissions that each API requires, checked before the handlers: see `guards`."""

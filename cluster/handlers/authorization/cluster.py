@@ -1,4 +1,4 @@
-"""What the APIs about the cluster itself require: requests of brokers, and those of administrators."""
+"""The permissions for APIs about the cluster itself: requests from brokers, and from administrators."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 REFUSED: Final = Error.CLUSTER_AUTHORIZATION_FAILED
 TEXT: Final = "not authorized"
-"""Kafka quotes the whole request here, which tells the client nothing and a log reader too much."""
+"""Kafka quotes the whole request here, which tells clients nothing and readers of logs too much."""
 
 
 def _leader_and_isr_refused(call: "ApiCall[Guarded]") -> leader_and_isr.LeaderAndIsrResponse:
@@ -242,7 +242,7 @@ describe_user_scram_credentials_guard = on_cluster(
 
 
 def alter_user_scram_credentials_guard(call: "ApiCall[Guarded]") -> bool:
-    """Require ALTER on the cluster, of the controller; the handler of another broker says that it is none."""
+    """Require ALTER on the cluster, if this is the controller; elsewhere the handler answers NOT_CONTROLLER."""
     return not call.broker.controller.is_active or _alter_scram(call)
 
 
@@ -260,7 +260,7 @@ _alter_scram = on_cluster(
 
 
 def describe_cluster_guard(call: "ApiCall[Guarded]") -> bool:
-    """Show what the client may do with the cluster, where it asks and may DESCRIBE it."""
+    """Show what the client may do with the cluster, if it asks for that; nothing if it may not DESCRIBE it."""
     if call.request.include_cluster_authorized_operations:
         bits = cluster_bits(call)
         call.amend(

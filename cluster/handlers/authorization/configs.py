@@ -1,4 +1,4 @@
-"""What reading and changing configurations require."""
+"""The permissions for reading and changing configurations."""
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
@@ -70,7 +70,7 @@ def incremental_alter_configs_guard(call: "ApiCall[Guarded]") -> bool:
 
 
 def _sound(call: "ApiCall[Guarded]") -> "Sequence[Any]":
-    """Return the resources that the handler would not refuse whoever asks: those that stand there once."""
+    """Return the resources that are named only once: the handler refuses the others anyway."""
     resources = call.request.resources
     counts = Counter((each.resource_type, each.resource_name) for each in resources)
     return [each for each in resources if counts[each.resource_type, each.resource_name] == 1]
@@ -103,4 +103,4 @@ def _refusal(call: "ApiCall[Guarded]", resource: Any, operation: Operation) -> E
     if resource.resource_type in _OF_BROKERS:
         permitted = call.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
         return None if permitted else Error.CLUSTER_AUTHORIZATION_FAILED
-    return None  # the handler does not know such resources
+    return None  # the handler refuses such resources

@@ -1,4 +1,4 @@
-"""Which topics of a fetch session its client may read, decided anew when the rules, the client or the topics change."""
+"""The topics of a fetch session that its client may read, checked again when rules, client or topics change."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def authorize_session(call: "ApiCall[HasMetadata]", session: "FetchSession") -> None:
-    """Have a session answer the partitions that this client may not read with an error.
+    """Make a session answer with an error for the partitions that this client may not read.
 
     Partitions that the request does not name are covered, too: a client that loses READ is refused at its next fetch.
     Followers need CLUSTER_ACTION instead, for all partitions.

@@ -1,4 +1,4 @@
-"""What the APIs of consumer groups require."""
+"""The permissions for the APIs of consumer groups."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -53,7 +53,7 @@ _sync = _of_group(Operation.READ, lambda _: sync_group.SyncGroupResponse(error_c
 
 
 def sync_group_guard(call: "ApiCall[Guarded]") -> bool:
-    """Require READ on the group; a request without its protocol is the handler's to refuse, before."""
+    """Require READ on the group; a request without its protocol is left to the handler, which refuses it."""
     request: sync_group.SyncGroupRequest = call.request
     incomplete = call.version >= 5 and (request.protocol_type is None or request.protocol_name is None)
     return incomplete or _sync(call)
@@ -98,7 +98,7 @@ def _with_operations(
 
 
 def list_groups_guard(call: "ApiCall[Guarded]") -> bool:
-    """Show every group with DESCRIBE on the cluster, else those with DESCRIBE of their own."""
+    """Show every group to clients with DESCRIBE on the cluster; to others the groups that they may DESCRIBE."""
     if not call.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True):
         call.amend(
             lambda response: response.replace(
@@ -195,7 +195,7 @@ def offset_delete_guard(call: "ApiCall[Guarded]") -> bool:
     ]
     if refused:
         call.request = call.request.replace(topics=permitted)
-        # An error of the whole group stands alone.
+        # An error for the whole group comes without partitions.
         call.amend(
             lambda response: (
                 response if response.error_code else response.replace(topics=[*refusals, *response.topics])
@@ -205,7 +205,7 @@ def offset_delete_guard(call: "ApiCall[Guarded]") -> bool:
 
 
 def offset_fetch_guard(call: "ApiCall[Guarded]") -> bool:
-    """Require DESCRIBE on each group, then on each topic; topics that nobody named are left out."""
+    """Require DESCRIBE on each group, then on each topic; topics that the client did not name are left out."""
     if call.version >= 8:
         return _fetch_of_groups(call)
     request: offset_fetch.OffsetFetchRequest = call.request
@@ -237,7 +237,7 @@ def _refused_group_before_8(
     if call.version >= 2:
         return offset_fetch.OffsetFetchResponse(error_code=REFUSED)
     if call.version == 1:
-        return offset_fetch.OffsetFetchResponse()  # Kafka's: this version has no place for it
+        return offset_fetch.OffsetFetchResponse()  # as in Kafka: this version has no field for it
     return offset_fetch.OffsetFetchResponse(
         topics=[_fetch_refusal(topic, REFUSED) for topic in request.topics or ()]
     )

@@ -1,9 +1,9 @@
-"""The forms in which requests are authorized, before their handler begins them.
+"""The ways in which requests are authorized before their handlers begin them.
 
-A guard looks at a decoded request and returns whether the handler is to begin it. It may answer the request itself (all
-of it is refused), or narrow it: the handler then sees only what is permitted, and what was refused is put into its
-answer. Handlers know nothing of it, and nothing is looked up for what is refused: an answer never shows whether a
-resource exists that the client may not describe.
+A guard looks at a decoded request and returns whether the handler is to begin it. It can answer the request itself (all
+of it is refused), or narrow it: the handler then sees only what is permitted, and the refusals are added to its answer.
+Handlers know nothing of it, and nothing is looked up for refused items: an answer never shows whether a resource exists
+that the client may not describe.
 """
 
 from collections import Counter
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class Guarded(HasConfig, HasController, HasMetadata, Protocol):
-    """What guards may look at: whether the handler will answer at all, and which topics there are."""
+    """The parts of a broker that guards use: whether the handler will answer at all, and which topics there are."""
 
 
 Guard: TypeAlias = Callable[["ApiCall[Guarded]"], bool]
-"""Returns whether the handler is to begin the request; where not, the guard has answered it."""
+"""Returns whether the handler is to begin the request; if not, the guard has answered it."""
 Refuse: TypeAlias = Callable[["ApiCall[Guarded]"], Any]
 """Returns the response that refuses a whole request."""
 
@@ -33,7 +33,7 @@ def open_to_all(_: "ApiCall[Guarded]") -> bool:
 
 
 def in_turn(*guards: Guard) -> Guard:
-    """Require what several guards do, in their order."""
+    """Apply several guards, in their order."""
 
     def guard(call: "ApiCall[Guarded]") -> bool:
         return all(each(call) for each in guards)
@@ -50,7 +50,7 @@ def required(
         operation: What must be allowed.
         resource_type: On which type of resource.
         name: Returns the resource's name for the request.
-        refuse: Makes the response where it is not allowed.
+        refuse: Makes the response if it is not allowed.
     """
 
     def guard(call: "ApiCall[Guarded]") -> bool:
@@ -75,7 +75,7 @@ def each_of(
     answers: str,
     refuse: Callable[[Any], Any],
 ) -> Guard:
-    """Require an operation for each item of a request, and refuse single ones.
+    """Require an operation for each item of a request, and refuse individual ones.
 
     Args:
         items: The request's field with the items.
@@ -102,7 +102,7 @@ def split(
     operation: Operation,
     resource_type: ResourceType,
 ) -> tuple[list[Any], list[Any]]:
-    """Return the items whose resource is permitted, and the others; each resource is asked about once."""
+    """Return the items whose resource is permitted, and the others; each resource is checked once."""
     counts = Counter(name(item) for item in items)
     verdicts = {each: call.may(operation, resource_type, each, count=count) for each, count in counts.items()}
     permitted = [item for item in items if verdicts[name(item)]]
@@ -112,7 +112,7 @@ def split(
 def narrow(
     call: "ApiCall[Guarded]", items: str, permitted: Sequence[Any], answers: str, refusals: Sequence[Any]
 ) -> None:
-    """Have the handler see only the permitted items, and its answer hold the refusals, too."""
+    """Show the handler only the permitted items, and add the refusals to its answer."""
     call.request = call.request.replace(**{items: permitted})
     call.amend(lambda response: response.replace(**{answers: [*refusals, *getattr(response, answers)]}))
 

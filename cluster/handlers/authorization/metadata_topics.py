@@ -1,4 +1,4 @@
-"""Which topics a Metadata request may see, and which absent ones it may have created."""
+"""The topics that a Metadata request may see, and the absent ones that it may create."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 class SeenTopics(NamedTuple):
-    """The topics of a request that its client may describe, by name, and what is said of the others."""
+    """The topics of a request that its client may describe, by name, and the answers for the others."""
 
     names: tuple[str, ...]
     refusals: list[MetadataResponseTopic]
 
 
 def seen_topics(call: "ApiCall[HasMetadata]", names: tuple[str, ...] | None, *, by_id: bool) -> SeenTopics:
-    """Return what a client may see of the topics that it asks for.
+    """Return the topics that a client may see, among those that it asks for.
 
     Args:
         call: The Metadata request.
-        names: The topics' names; None for all, of which those that may not be described are left out silently.
+        names: The topics' names; None for all, of which those that must not be described are left out silently.
         by_id: Whether the client named ids: then a refusal shows the id and no name.
     """
     snapshot = call.broker.metadata.snapshot
@@ -52,7 +52,7 @@ def seen_topics(call: "ApiCall[HasMetadata]", names: tuple[str, ...] | None, *, 
 
 
 def creatable_topics(call: "ApiCall[HasMetadata]", names: Sequence[str]) -> list[str]:
-    """Return those of absent topics that this client may have created by asking for them."""
+    """Return the absent topics that this client may create by asking for them."""
     if call.may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True):
         return list(names)
     return [name for name in names if call.may(Operation.CREATE, ResourceType.TOPIC, name)]

@@ -1,7 +1,7 @@
 """The guard of every API: a broker with an authorizer does not start with a route that has none.
 
-Metadata and Fetch authorize inside their handlers, because what is asked about is known only there: the topics of an
-answer that is kept encoded, and the partitions of a session. The delegation token APIs decide by the tokens' owners.
+Metadata and Fetch authorize inside their handlers, because only these know the resources: the topics of a cached
+encoded answer, and the partitions of a session. The delegation token APIs decide by the tokens' owners.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What the APIs about topics and their records require."""
+"""The permissions for the APIs about topics and their records."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -141,9 +141,9 @@ def offset_for_leader_epoch_guard(call: "ApiCall[Guarded]") -> bool:
 
 
 def create_topics_guard(call: "ApiCall[Guarded]") -> bool:
-    """Require CREATE on the cluster, or on each topic; and DESCRIBE_CONFIGS where configurations are shown.
+    """Require CREATE on the cluster, or on each topic; and DESCRIBE_CONFIGS if configurations are shown.
 
-    Who is not the controller, and topics that stand in the request twice, are the handler's to refuse.
+    The handler refuses requests to a broker that is not the controller, and topics named twice.
     """
     if not call.broker.controller.is_active:
         return True
@@ -186,7 +186,7 @@ def _hide_configs(
 
 
 def create_partitions_guard(call: "ApiCall[Guarded]") -> bool:
-    """Require ALTER on each topic; who is not the controller, and duplicates, are the handler's to refuse."""
+    """Require ALTER on each topic; the handler refuses duplicates, and all if this is not the controller."""
     if not call.broker.controller.is_active:
         return True
     names = [topic.name for topic in call.request.topics]
@@ -243,7 +243,7 @@ def _delete_refusal(
     if name is None:
         name = call.broker.metadata.snapshot.topic_names.get(topic.topic_id)
         if name is None:
-            return None  # the handler says that no topic has this id
+            return None  # the handler answers that no topic has this id
         if not call.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
             return delete_topics.DeletableTopicResult(
                 name=None, topic_id=topic.topic_id, error_code=REFUSED, error_message=REFUSED.text

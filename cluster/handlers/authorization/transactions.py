@@ -1,4 +1,4 @@
-"""What producers' ids and transactions require."""
+"""The permissions for producer ids and transactions."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -193,7 +193,7 @@ _describe_each = each_of(
 
 
 def describe_transactions_guard(call: "ApiCall[Guarded]") -> bool:
-    """Require DESCRIBE on each id; of its topics show those that the client may describe."""
+    """Require DESCRIBE on each id, and show only those of its topics that the client may describe."""
     call.amend(
         lambda response: response.replace(
             transaction_states=[
