@@ -6,7 +6,7 @@ A file begins with the magic, then come frames until its end::
     | "OTJ1" |   | length u32 | CRC-32C u32  | payload (length)    |   big-endian; the CRC is over the payload
     +--------+   +------------+--------------+---------------------+
 
-A payload is one event, a msgpack map. A crash may leave the last frame torn: reading ends before it.
+A payload is one event, a msgpack map. A crash can leave the last frame torn: reading ends before it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,24 +23,24 @@ _HEADER: Final = Struct(">II")
 
 
 class JournalError(Exception):
-    """A file is no journal, or damaged before its end."""
+    """A file is not a journal, or is damaged before its end."""
 
 
 def encode_frame(event: Mapping[str, Any]) -> bytes:
-    """Write one event, made of what msgpack knows."""
+    """Encode one event; its values are of types that msgpack knows."""
     payload: bytes = msgpack.packb(event)
     return _HEADER.pack(len(payload), crc32c.crc32c(payload)) + payload
 
 
 def read_frames(data: bytes | memoryview, position: int = 0) -> Iterator[tuple[dict[str, Any], int]]:
-    """Read events from a position on, each with the position after it; end before a torn last frame.
+    """Yield the events from a position on, each with the position after it; stop before a torn last frame.
 
     Args:
         data: A journal's bytes.
-        position: Where to begin: 0 for the whole file, else what an earlier reading gave.
+        position: Where to begin, in bytes: 0 for the whole file, else a position that an earlier call yielded.
 
     Raises:
-        JournalError: it is no journal, or a frame is damaged that is not the last.
+        JournalError: it is not a journal, or a frame other than the last is damaged.
     """
     if position == 0:
         if data[: len(MAGIC)] != MAGIC[: len(data)]:

@@ -1,12 +1,12 @@
 """Writes the journal of one broker.
 
-Noting an event costs a tuple: encoding and writing is done by a task of its own, in slices, so that a controller that
-takes thousands of decisions is not held up. A crash of the process loses what was noted in the same turn of the loop.
-The file is rotated at a size and at each start, and the rotated ones are compressed; the oldest go when all of them
-together hold too much.
+Noting an event only queues a tuple: a task of its own encodes and writes, in slices, so that a controller that takes
+thousands of decisions is not held up. A crash of the process loses what was noted in the same turn of the loop. The
+file is rotated at a size and at each start, and the rotated ones are compressed; the oldest are deleted when all of
+them together exceed a size.
 
-The journal lies in the first log directory that takes it. A full or failed disk does not end the broker: the journal
-goes on in the next directory, and where none takes it, it is tried again from time to time.
+The journal is in the first log directory that accepts it. A full or failed disk does not end the broker: the journal
+goes on in the next directory and, if none accepts it, all are tried again after `RETRY_S`.
 """
 
 import logging
@@ -29,10 +29,10 @@ JOURNAL_FILE: Final = "state-changes.journal"
 ROTATED_PATTERN: Final = "state-changes-*.journal*"
 ROTATE_AT_BYTES: Final = 8 << 20
 KEEP_BYTES: Final = 64 << 20
-"""Of the rotated files together."""
+"""The limit for all rotated files together."""
 PENDING_MAX: Final = 200_000
 RETRY_S: Final = 30.0
-"""How long a directory is left alone that did not take the journal, where no other one does."""
+"""How long to wait before failed directories are tried again, when no directory accepts the journal."""
 _SLICE: Final = 500
 
 
@@ -41,8 +41,8 @@ class StateJournal:
 
     Args:
         directories: Return the log directories that are online, in order of preference.
-        broker_id: Stands in each event.
-        wall_ms: The time that stands in each event.
+        broker_id: Written into each event.
+        wall_ms: The wall clock, for the time written into each event.
         offload: Runs the compression of a rotated file beside the loop.
     """
 
@@ -69,7 +69,7 @@ class StateJournal:
 
         Args:
             kind: What happened.
-            what: What it happened to; not changed afterwards, made of what msgpack knows.
+            what: Details of the event, of types that msgpack knows; the caller must not change them afterwards.
         """
         if len(self._pending) >= PENDING_MAX:
             self._pending.popleft()
@@ -78,7 +78,7 @@ class StateJournal:
         self._noted.set()
 
     async def run(self) -> NoReturn:
-        """Write until cancelled, then what is left. A disk that fails is logged, and another one taken."""
+        """Write until cancelled, then write what is left. A disk that fails is logged, and another one used."""
         while True:
             directory = next((each for each in self._directories() if each not in self._failed), None)
             if directory is None:
@@ -92,10 +92,10 @@ class StateJournal:
                 self._failed.add(directory)
 
     async def _write_in(self, directory: Path) -> NoReturn:
-        """Write files in one directory until cancelled, then what is left.
+        """Write files in one directory until cancelled, then write what is left.
 
         Raises:
-            OSError: the disk failed; what was not written whole is still pending.
+            OSError: the disk failed; events that were not written completely are still pending.
         """
         self._set_aside(directory)
         descriptor = self._open(directory)
@@ -139,7 +139,7 @@ class StateJournal:
         self._size += len(data)
 
     def _write_slice(self, descriptor: int) -> None:
-        """Write the oldest pending events; they are pending until all of their bytes are written."""
+        """Write the oldest pending events; they stay pending until all of their bytes are written."""
         if self._dropped:
             self._pending.appendleft((self._wall_ms(), "dropped", {"count": self._dropped}))
             self._dropped = 0
@@ -170,7 +170,7 @@ class StateJournal:
         try:
             await self._offload(partial(compress_rotated, directory))
         except OSError as error:
-            # There may be no room for it beside what it is made of; the journal itself can go on.
+            # There may be no room for the compressed file beside its source; the journal itself can go on.
             logger.warning("rotated journals in %s are not compressed: %s", directory, error)
 
 
