@@ -1,4 +1,4 @@
-"""The metrics that a broker declares: each once, here, with its meaning.
+"""The metrics that a broker declares: each is declared once, here, with its meaning.
 
 The parts of a broker take a `BrokerMetrics` and count into it; what they know anyway they register as a probe
 under one of the names in `PROBES`.
@@ -250,16 +250,16 @@ class BrokerMetrics:
         fetch_requests: Partitions fetched, by topic.
         failed_produce_requests: Appends that failed, by topic.
         failed_fetch_requests: Fetches that failed, by topic.
-        isr_shrinks: Replicas fallen out of sync, counted in changes.
-        isr_expands: Replicas come in sync again, counted in changes.
-        failed_isr_updates: Changes that ZooKeeper refused.
+        isr_shrinks: ISR changes that removed replicas.
+        isr_expands: ISR changes that added a replica.
+        failed_isr_updates: ISR changes that ZooKeeper refused.
         verification_time_ms: From asking a transaction's coordinator to its answer.
         verification_failures: Partitions that a coordinator did not confirm.
         leader_elections: Elections that the controller held.
         unclean_leader_elections: Elections of a replica that was not in sync.
         requests: Requests begun, by API.
         request_errors: Error codes answered, by API and error.
-        request_time_ms: From a request's begin to its answer, by API.
+        request_time_ms: From the start of a request to its answer, by API.
         controller_event_time_ms: The controller's work on one event, by kind of event.
         loop_turn_ms: Rounds of the event loop of 1 ms and more.
     """
@@ -313,7 +313,7 @@ class BrokerMetrics:
         )
 
     def probe(self, name: str, read: Probe) -> None:
-        """Compute the metric of a name in `PROBES` by `read` at scrape time.
+        """Have `read` compute the metric of a name in `PROBES` at scrape time.
 
         Raises:
             KeyError: the name is not declared.

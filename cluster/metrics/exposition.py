@@ -21,7 +21,7 @@ from cluster.metrics.registry import AnyFamily, Registry, Sample
 logger = logging.getLogger(__name__)
 
 SAMPLES_PER_TURN: Final = 500
-"""How many samples are written before the loop turns: a family of all partitions may have a hundred thousand."""
+"""How many samples are written before the loop turns: a per-partition family can have a hundred thousand."""
 HEAD_SIZE_MAX: Final = 8192
 REQUEST_TIMEOUT_S: Final = 10.0
 CONNECTIONS_MAX: Final = 16
@@ -29,10 +29,10 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 async def render(registry: Registry) -> bytes:
-    """Write all metrics in Prometheus' text format; a family that cannot be read now is left out.
+    """Return all metrics in Prometheus' text format; a family that cannot be read now is left out.
 
     Raises:
-        OSError, ImportError: what writes it cannot be loaded, as no descriptor is free.
+        OSError, ImportError: prometheus_client cannot be loaded, for example because no descriptor is free.
     """
     from prometheus_client.exposition import generate_latest
 

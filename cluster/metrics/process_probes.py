@@ -1,4 +1,4 @@
-"""What the operating system knows of the broker's process, under Prometheus' usual names."""
+"""What the operating system knows about the broker's process, under Prometheus' usual names."""
 
 import os
 import resource
@@ -14,7 +14,7 @@ _DESCRIPTORS: Final = "/proc/self/fd"
 
 
 def add_process_probes(registry: Registry) -> None:
-    """Register the process' CPU time, memory, descriptors and start."""
+    """Register probes of the process's CPU time, memory, descriptors and start time."""
     registry.probe("process_cpu_seconds", "CPU time used.", _cpu_seconds, kind=Kind.COUNTER)
     registry.probe("process_resident_memory_bytes", "Memory in RAM.", _resident_bytes)
     registry.probe("process_virtual_memory_bytes", "Memory mapped.", _virtual_bytes)
@@ -45,8 +45,7 @@ def _descriptor_limit() -> float:
 
 
 def _start_time() -> float:
-    # The command's name stands in parentheses and may hold blanks; the start in ticks is the 20th field after
-    # it.
+    # The command's name is in parentheses and may contain blanks; the start time, in ticks, is the 20th field after it.
     fields = _STAT.read_text().rpartition(")")[2].split()
     ticks = int(fields[19]) / os.sysconf("SC_CLK_TCK")
     for line in _BOOT.read_text().splitlines():

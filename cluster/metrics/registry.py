@@ -1,8 +1,8 @@
 """Metrics that cost an attribute addition where they count, and nothing until they are scraped.
 
 A family has a name, a kind and label names; its children hold the numbers. A hot path keeps its child at hand
-and writes ``child.value += n``. What is known elsewhere anyway (a list's length, a log's end) is no number
-that is kept up to date, but a probe that is called at scrape time.
+and writes ``child.value += n``. A number that is known elsewhere anyway (a list's length, a log's end) is not kept up
+to date here: a probe reads it at scrape time.
 
 Names are those that the usual JMX exporters give Kafka's, in lower case, so that existing dashboards find
 them.
@@ -31,11 +31,11 @@ LATENCY_BOUNDS_MS: Final = (
 """Upper bounds of the buckets that latencies are counted in."""
 
 VALUES_PER_GROUP: Final = 500
-"""How many numbers `Registry.value_groups` gives at a time."""
+"""How many numbers `Registry.value_groups` yields at a time."""
 
 Labels: TypeAlias = tuple[str, ...]
 Probe: TypeAlias = Callable[[], float | Mapping[Labels, float]]
-"""Gives a number; of a family with labels, a number for each tuple of label values."""
+"""Returns a number or, for a family with labels, a number for each tuple of label values."""
 
 
 class Kind(Enum):
@@ -77,8 +77,8 @@ class Histogram:
 
     Attributes:
         bounds: The buckets' upper bounds, rising; a last bucket takes what is above them.
-        counts: What fell into each bucket.
-        sum: Of all values.
+        counts: How many values fell into each bucket.
+        sum: The sum of all values.
     """
 
     __slots__ = ("bounds", "counts", "sum")
@@ -164,7 +164,7 @@ class Family(Generic[Child]):
         return child
 
     def remove(self, *values: str) -> None:
-        """Forget a child: what it counted for is gone. Does nothing if there is none."""
+        """Remove a child whose subject is gone. Does nothing if there is none."""
         self._children.pop(values, None)
 
     def samples(self) -> Iterator[Sample]:
@@ -190,7 +190,7 @@ class ProbeFamily:
         self._read = read
 
     def samples(self) -> Iterator[Sample]:
-        """Ask, and return the numbers."""
+        """Call the reader, and return its numbers."""
         suffix = "_total" if self.kind is Kind.COUNTER else ""
         read = self._read()
         if isinstance(read, Mapping):
@@ -250,7 +250,7 @@ class Registry:
         return found
 
     def value_groups(self, names: Iterable[str] | None = None) -> Iterator[dict[str, float]]:
-        """Return what `values` does in pieces, so that a loop may turn between them."""
+        """Yield what `values` returns in pieces, so that the loop can turn between them."""
         wanted = None if names is None else frozenset(names)
         for family in self:
             if wanted is not None and family.name not in wanted:
