@@ -1,1 +1,1 @@
-"""Brokers that watch over each other's ZooKeeper sessions, so that a host that dies with its guardian is found."""
+"""Brokers that watch each other's ZooKeeper sessions, so that the death of a host, guardian included, is detected."""

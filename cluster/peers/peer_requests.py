@@ -1,4 +1,4 @@
-"""Asking other brokers what only Ottla's brokers serve, so that Apache Kafka's brokers never see such a request."""
+"""Requests that only Ottla's brokers serve, sent so that Apache Kafka's brokers never see one."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from wire.schema import Request
 
 SOFTWARE_NAME: Final = "ottla-broker"
-"""What ApiVersions has to say of the client so that our own APIs are listed."""
+"""The client software name that ApiVersions must carry for a broker to list Ottla's own APIs."""
 _SOFTWARE_VERSION: Final = "1"
 _API_VERSIONS_VERSION: Final = 3
 
@@ -21,7 +21,7 @@ Connect = Callable[["Node"], "BrokerChannel"]
 
 
 class PeerRequests:
-    """Requests to other brokers, over a connection each that is made for the request.
+    """Requests to other brokers, each over a connection of its own.
 
     Args:
         connect: Makes a channel to an address, with time-outs that fit.
@@ -32,11 +32,11 @@ class PeerRequests:
         self._served: dict[Node, bool] = {}
 
     def is_known_to_serve(self, node: "Node") -> bool | None:
-        """Whether the broker there is one of Ottla's; None where it was not asked yet."""
+        """Whether the broker there is one of Ottla's; None if it has not been asked yet."""
         return self._served.get(node)
 
     async def ask(self, node: "Node", message: "Request") -> Any:
-        """Ask one of Ottla's brokers; None where the broker there is none.
+        """Send a request, and return the answer; None if the broker there is not one of Ottla's.
 
         Raises:
             OSError: it cannot be reached, or does not answer in time.
@@ -57,7 +57,7 @@ class PeerRequests:
             channel.close()
 
     def forget(self, nodes: "set[Node]") -> None:
-        """Forget all brokers but some: what listens there may be another broker by the time it is back."""
+        """Forget all brokers but these: another broker may listen at an address by the time it is back."""
         self._served = {node: served for node, served in self._served.items() if node in nodes}
 
 

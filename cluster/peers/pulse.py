@@ -1,8 +1,8 @@
 """Asking one broker for signs of life, over a connection that is kept for as long as its side keeps it.
 
-A question waits for its answer however slow the broker is. So a broker that is slow, or stands still, never loses the
-connection whose end is what tells of its death: a witness without one could only wait for silence to pass the limit,
-and a lone witness not even that.
+A question waits for its answer however slow the broker is. So a broker that is slow or stalled never loses the
+connection, whose end is the sign of its death: a witness without a connection could only wait for silence to pass the
+limit, and a lone witness not even that.
 """
 
 import errno
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from cluster.network.broker_client import BrokerChannel
 
 _ENDED: Final = frozenset({errno.ECONNRESET, errno.EPIPE})
-"""What a request fails with whose connection the other side has ended."""
+"""The errors of a request whose connection the other side has ended."""
 
 
 class Pulse:
-    """Asks for signs of life while `run` runs; `next` returns what comes of it.
+    """Asks for signs of life while `run` runs; `next` returns the observations.
 
     Args:
-        channel: To the broker; closed at the end. Its time-outs are those after which a connection is made anew.
+        channel: To the broker; closed at the end. A new connection is made after its time-outs.
         interval_s: How long after an answer the next question is asked.
-        retry_s: How long after a failure.
+        retry_s: How long after a failure the next question is asked.
 
     Attributes:
         has_answered: Whether the broker has answered at this address.
@@ -38,7 +38,7 @@ class Pulse:
         self._channel = channel
         self._interval_s = interval_s
         self._retry_s = retry_s
-        # Without room, so that nothing is observed before what came before it was judged.
+        # A channel without buffer: nothing is observed until the observation before it has been judged.
         self._found, self._next = trio.open_memory_channel[Observation](0)
         self.has_answered = False
 
@@ -62,7 +62,7 @@ class Pulse:
             self._channel.close()
 
     async def next(self, patience_s: float) -> Observation | None:
-        """Return the next observation: ANSWERED, ENDED or REFUSED; None where nothing comes in time."""
+        """Return the next observation: ANSWERED, ENDED or REFUSED; None if nothing comes in time."""
         with trio.move_on_after(patience_s):
             return await self._next.receive()
         return None
@@ -73,7 +73,7 @@ class Pulse:
         except ConnectionFailedError as error:
             if error.errno in _ENDED:
                 return Observation.ENDED
-            # Where it never answered, the address may be that of an earlier life, and another machine's by now.
+            # If it never answered, the address may be out of date, and belong to another machine by now.
             return Observation.REFUSED if self.has_answered and error.errno == errno.ECONNREFUSED else None
         except RemoteProtocolError:
             return None

@@ -1,7 +1,7 @@
 """Handing the key of this broker's ZooKeeper session to the brokers that watch over it: its witnesses.
 
-The key stays in their memory. It is handed over again when the session, the witnesses or their addresses change, and
-now and then, as a witness that was started again has forgotten it.
+The key stays in their memory. It is handed over again when the session, the witnesses or their addresses change, and at
+intervals, because a witness that was restarted has forgotten it.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wire.types import BrokerEpoch, BrokerId
 
 LOOK_S: Final = 0.5
-"""How often it looks whether something has changed."""
+"""How often to check whether something has changed."""
 REPEAT_S: Final = 3.0
 """How often a key is handed over again."""
 _WITHDRAW_S: Final = 0.3
@@ -37,7 +37,7 @@ class SessionHandover:
     Args:
         broker_id: This broker.
         listener: The listener that brokers talk to each other on.
-        metadata: Who lives, and who is the controller.
+        metadata: Which brokers are live, and which is the controller.
         requests: Asks other brokers.
         session_key: Returns the key of the present session.
         broker_epoch: Returns the epoch of the present registration.
@@ -70,7 +70,7 @@ class SessionHandover:
             await trio.sleep(LOOK_S)
 
     async def withdraw(self) -> None:
-        """Take the key back, as this broker leaves in good order; waits for a moment at the most."""
+        """Have the witnesses forget the key before an orderly shutdown; waits `_WITHDRAW_S` at most."""
         handed, self._handed = self._handed, {}
         with trio.move_on_after(_WITHDRAW_S):
             async with trio.open_nursery() as nursery:

@@ -1,9 +1,9 @@
-"""Watching over the ZooKeeper sessions of other brokers: closing them when their host is dead.
+"""Watches the ZooKeeper sessions of other brokers, and closes them when their host is dead.
 
-A guardian closes the session of a process that dies. Where the guardian dies as well, with its container or host, the
-session would live until its timeout, and with it every leadership of the broker. A witness holds the session's key, in
-memory, asks the broker for a sign of life several times within a limit, and closes its session on good evidence:
-`cluster.statemachines.peer_liveness` says which.
+A guardian closes the session of a process that dies. If the guardian dies as well, with its container or host, the
+session would live until its timeout, and the dead broker would keep its leaderships as long. A witness holds the
+session's key, in memory, asks the broker for a sign of life several times within a limit, and closes its session on
+good evidence: `cluster.statemachines.peer_liveness` says which.
 """
 
 import errno
@@ -38,28 +38,28 @@ logger = logging.getLogger(__name__)
 CloseSession = Callable[["SessionKey"], Awaitable[bool]]
 
 SIGNS_PER_LIMIT: Final = 5
-"""How often a sign of life is asked for within the limit."""
+"""How many times a sign of life is asked for within the limit."""
 KEPT_S: Final = 15.0
-"""How long a key is kept that is not handed over again, while its broker lives."""
+"""How long a key is kept without being handed over again, while its broker lives."""
 QUIET_S: Final = 10.0
-"""How long after closing a broker's session silence is no reason to close its next one."""
+"""How long after we close a broker's session its silence is no reason to close the next one."""
 WATCHED_MAX: Final = 1000
 ASKED_MAX: Final = 8
 """How many other brokers are asked about a suspect."""
 _ATTEMPTS: Final = 3
 UNANSWERED_MAX: Final = 16
-"""By how many times, at the most, the wait for an answer is longer where it can be reached but does not answer."""
+"""By what factor, at most, the wait grows for a broker that can be reached but does not answer."""
 _PATIENCE_ANSWER: Final = 0.3
 _PATIENCE_ENDED: Final = 0.2
 _PATIENCE_SILENT: Final = 0.6
 _PATIENCE_ASKED: Final = 0.2
 _PATIENCE_ASKING: Final = 0.5
 """Parts of the limit: how long we wait for an answer; how long we try to connect after a connection was ended, and
-after silence; how long a broker tries that was asked, and how long we wait for what it says."""
+after silence; how long a broker that we ask tries to connect, and how long we wait for its vote."""
 _OWN_NETWORK: Final = frozenset(
     {errno.ENETUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL, errno.EMFILE, errno.ENFILE}
 )
-"""What connecting fails with where the fault is ours."""
+"""The errors of connecting that are faults of our own network."""
 
 
 @dataclass(slots=True, eq=False)
@@ -79,9 +79,9 @@ class SessionWatch:
     Args:
         broker_id: This broker.
         listener: The listener that brokers talk to each other on.
-        metadata: Who lives.
+        metadata: Which brokers are live.
         limit_s: How long a broker may be silent.
-        connect: Makes a channel to a watched broker, which waits for its answers for many times the limit.
+        connect: Makes a channel to a watched broker; its request time-out is many times the limit.
         dial: Makes bare connections.
         requests: Asks other brokers.
         close_session: Closes a session; returns whether ZooKeeper confirmed that.
@@ -140,7 +140,7 @@ class SessionWatch:
             return
         if present is not None:
             if epoch < present.epoch:
-                return  # a key of an earlier life, handed over late
+                return  # the key of an earlier registration, handed over late
             present.scope.cancel()
         elif len(self._watched) >= WATCHED_MAX:
             return
@@ -148,18 +148,18 @@ class SessionWatch:
         self._nursery.start_soon(self._watch, watched, name=f"watch over the session of broker {broker_id}")
 
     def release(self, broker_id: "BrokerId", session_id: int) -> None:
-        """Forget the key of a broker that leaves in good order."""
+        """Forget the key of a broker that shuts down in good order."""
         watched = self._watched.get(broker_id)
         if watched is not None and watched.key.session_id == session_id:
             del self._watched[broker_id]
             watched.scope.cancel()
 
     async def reach(self, broker_id: "BrokerId") -> bool:
-        """Tell whether a connection can be made to a live broker."""
+        """Return whether a connection can be made to a live broker."""
         node = self._metadata.node(broker_id, self._listener)
         if node is None:
             return False
-        # A fault of our own network is no reason to say no.
+        # A fault of our own network is no vote against the broker.
         outcome = await self._try(node, _PATIENCE_ASKED)
         return outcome in (Observation.REACHED, Observation.NOTHING)
 
@@ -177,7 +177,7 @@ class SessionWatch:
             del self._watched[watched.broker_id]
 
     async def _wait_dead(self, watched: _Watched) -> bool:
-        """Wait until a broker is found dead, and return True; return False where it is not ours to watch any more."""
+        """Wait until a broker is found dead, and return True; return False if it is no longer ours to watch."""
         interval_s = self._limit_s / SIGNS_PER_LIMIT
         while True:
             node = self._metadata.node(watched.broker_id, self._listener)
@@ -195,7 +195,7 @@ class SessionWatch:
                 return is_dead
 
     async def _judge(self, watched: _Watched, node: "Node", pulse: Pulse) -> bool | None:
-        """Wait until the broker at one address is found dead; False where we stop watching, None where it moved."""
+        """Wait until the broker at one address is found dead; False if we stop watching, None if it moved."""
         interval_s = self._limit_s / SIGNS_PER_LIMIT
         liveness = PeerLiveness()
         unanswered = 0
@@ -204,7 +204,7 @@ class SessionWatch:
             if liveness == PeerLiveness():
                 if self._is_outdated(watched):
                     return False
-                # One that stands still takes no connections out of its backlog: those that try it must not fill it.
+                # A stalled broker accepts nothing from its backlog: our attempts must not fill it.
                 patience_s = interval_s + _PATIENCE_ANSWER * self._limit_s * min(
                     1 + unanswered, UNANSWERED_MAX
                 )
@@ -214,7 +214,7 @@ class SessionWatch:
             for observation in observations:
                 unanswered = unanswered + 1 if observation is Observation.REACHED else 0
                 now = self._clock.monotonic()
-                # A stall of ours is no silence of theirs.
+                # Time in which we were stalled does not count as their silence.
                 elapsed_s, looked_at = min(now - looked_at, 1.2 * self._limit_s), now
                 liveness = observe(liveness, observation, elapsed_s, self._limit_s)
                 self._metadata.suspect(watched.broker_id, is_suspect=seems_dead(liveness, self._limit_s))
@@ -230,7 +230,7 @@ class SessionWatch:
     async def _look(
         self, watched: _Watched, node: "Node", pulse: Pulse, liveness: PeerLiveness, patience_s: float
     ) -> tuple[list[Observation], list[bool] | None]:
-        """Wait for a sign of life; where none comes, see whether a connection can be made.
+        """Wait for a sign of life; if none comes, test whether a connection can be made.
 
         Args:
             watched: The broker.
@@ -240,7 +240,7 @@ class SessionWatch:
             patience_s: How long to wait for the sign.
 
         Returns:
-            What came of it, and the other brokers' votes where they were asked meanwhile.
+            What came of it, and the other brokers' votes if they were asked meanwhile.
         """
         found = await pulse.next(patience_s)
         if found is Observation.ANSWERED or found is Observation.REFUSED:
@@ -251,8 +251,8 @@ class SessionWatch:
         observations = [] if found is None else [found]
         was_ended = liveness.was_ended or found is Observation.ENDED
         patience = _PATIENCE_ENDED if was_ended else _PATIENCE_SILENT
-        # The others are asked at the same time: at once where its side ended the connection, which is how a death
-        # looks, else when the first attempt has had its time.
+        # The others are asked at the same time: at once if its side ended the connection, as a death does, else when
+        # the first attempt has had its time.
         waits_s = 0.0 if was_ended else patience * self._limit_s / _ATTEMPTS
         votes: list[bool] = []
         outcome = Observation.NOTHING
@@ -271,7 +271,7 @@ class SessionWatch:
         return [*observations, outcome], votes
 
     async def _try(self, node: "Node", patience: float) -> Observation:
-        """Make a connection, in attempts of which each begins while the ones before it go on, and close it.
+        """Make and close a connection, in overlapping attempts.
 
         Args:
             node: Where to.
@@ -304,7 +304,7 @@ class SessionWatch:
         return outcome
 
     async def _is_dead(self, watched: _Watched, liveness: PeerLiveness, votes: list[bool] | None) -> bool:
-        """Decide about a suspect, with the votes of the other brokers, which are asked where they were not yet."""
+        """Decide about a suspect, with the votes of the other brokers, which are asked unless they were already."""
         if not self._session_is_live():
             return False
         closed_at = self._closed_at.get(watched.broker_id)
@@ -332,7 +332,7 @@ class SessionWatch:
             if answer is not None:
                 votes.append(answer.is_reached)
 
-        # The next brokers in the ring, as many as it takes.
+        # The next brokers in the ring, up to `ASKED_MAX`.
         nearest = sorted(others, key=lambda each: (each < watched.broker_id, each))[:ASKED_MAX]
         with trio.move_on_after(_PATIENCE_ASKING * self._limit_s):
             async with trio.open_nursery() as nursery:
