@@ -1,7 +1,7 @@
-"""Connection limits of single hosts (``max.connections.per.ip.overrides``): read, and their names looked up.
+"""Connection limits of single hosts (``max.connections.per.ip.overrides``): parsing, and look-up of host names.
 
-A peer is known by its address, so a host that is given by name has its limit on each of its addresses, as
-they are when the setting is read.
+A peer is known by its address, so the limit of a host that is given by name applies to each address that the name has
+when the setting is read.
 """
 
 import socket
@@ -9,18 +9,18 @@ from collections.abc import Callable, Collection
 from ipaddress import ip_address
 
 LookUp = Callable[[str], Collection[str]]
-"""Gives a host's addresses, as peers' are written; raises OSError where it has none. It may take long."""
+"""Returns a host's addresses, written as peers' are; raises OSError if it has none. It can take long."""
 
 
 class AddressLimitError(ValueError):
-    """``max.connections.per.ip.overrides`` is not ``host:count,host:count``, or names a host nobody knows."""
+    """``max.connections.per.ip.overrides`` is not ``host:count,host:count``, or names an unknown host."""
 
 
 def look_up(host: str) -> Collection[str]:
-    """Ask the machine's resolver for a host's addresses.
+    """Return a host's addresses, from the machine's resolver.
 
     Raises:
-        OSError: it knows none.
+        OSError: the resolver knows none.
     """
     found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return dict.fromkeys(str(address[0]) for *_, address in found)

@@ -1,8 +1,8 @@
-"""Asking another broker: one connection, one request at a time, connected when first needed.
+"""The client for another broker: one connection, one request at a time, connected when first needed.
 
 For the channels that brokers keep among themselves: fetchers, the controller's channels, a broker's own to
-the controller. The answer is decoded over the receive buffer, which is used again: views in it (the records
-of a Fetch) are valid until the next request. Nothing is retried here; the caller knows what may be repeated.
+the controller. The answer is decoded in place in the receive buffer, which is reused: views in it (the records of a
+Fetch) are valid until the next request. Nothing is retried here: the caller knows what can be repeated.
 """
 
 import errno
@@ -31,7 +31,7 @@ class BrokerChannel(Protocol):
     """What the layers above use: `BrokerClient` over TCP, or the simulation's."""
 
     async def request(self, message: Request, version: int) -> Any:
-        """Ask, and return the decoded answer."""
+        """Send a request, and return the decoded answer."""
         ...
 
     async def wait_ended(self) -> None:
@@ -49,11 +49,11 @@ class BrokerClient:
     Args:
         host: Its host name or address.
         port: Its port.
-        client_id: What our requests say who asks.
+        client_id: The client id in our requests.
         connect_timeout_s: How long connecting may take.
         request_timeout_s: How long an answer may take, from the moment of asking.
-        max_frame: The largest answer taken, in bytes.
-        dial: Makes connections; over TCP unless a simulation has its own.
+        max_frame: The largest answer accepted, in bytes.
+        dial: Makes connections; over TCP, except in a simulation.
     """
 
     __slots__ = (
@@ -116,8 +116,8 @@ class BrokerClient:
             The decoded response; views in it are valid until the next request.
 
         Raises:
-            ConnectionFailedError: there is no connection to be had, it broke, or the time ran out. Whether
-                the request was carried out is unknown.
+            ConnectionFailedError: no connection could be made, it broke, or the time ran out. Whether the request was
+                carried out is unknown.
             RemoteProtocolError: the answer is not what this version says; the connection is closed.
             trio.BusyResourceError: another task's request is under way.
         """
@@ -155,7 +155,7 @@ class BrokerClient:
     async def wait_ended(self) -> None:
         """Wait, while nothing is asked, until the other side ends the connection; for ever where there is none.
 
-        What comes unasked ends it, too. Cancelled, the connection stays as it is.
+        Data that nobody asked for ends it, too. If cancelled, the connection stays as it is.
 
         Raises:
             trio.BusyResourceError: a request is under way.
@@ -174,7 +174,7 @@ class BrokerClient:
                 self.close()
 
     def close(self) -> None:
-        """Let go of the connection; a request under way fails. The next request connects again."""
+        """Close the connection; a request under way fails. The next request connects again."""
         link, self._link = self._link, None
         if link is not None:
             link.close()
@@ -227,7 +227,7 @@ class BrokerClient:
         return self._buffer[4:need]
 
     def _grow(self, need: int, filled: int) -> None:
-        """Have room for more of an answer of `need` bytes; an announced size is believed step by step."""
+        """Make room for more of an answer of `need` bytes; the buffer grows in steps, as the bytes arrive."""
         capacity = len(self._buffer)
         if capacity >= min(need, _BUFFER_BASE) and filled < capacity:
             return

@@ -1,4 +1,4 @@
-"""Receive buffers that are used again: fresh memory is what costs, a copy is not.
+"""Receive buffers that are reused: fresh memory is expensive, a copy is not.
 
 A connection holds a buffer only while a part of a frame is in it, so that ten thousand idle connections share
 the few that the busy ones need.
@@ -7,7 +7,7 @@ the few that the busy ones need.
 from typing import Final
 
 BASE_SIZE: Final = 64 * 1024
-"""Bytes of the smallest buffer: what one receive takes at most, outside a large frame."""
+"""Bytes of the smallest buffer: the most that one receive takes outside a large frame."""
 IDLE_BYTES_MAX: Final = 32 * 1024 * 1024
 """How much unused memory the pool keeps."""
 
@@ -18,7 +18,7 @@ class BufferPool:
     A buffer is a writable view of a whole bytearray that is never resized.
 
     Args:
-        idle_bytes_max: What is kept for later use; buffers given back past it are freed.
+        idle_bytes_max: How many bytes to keep for later use; buffers given back beyond that are freed.
     """
 
     __slots__ = ("_free", "_idle_bytes", "_idle_bytes_max")

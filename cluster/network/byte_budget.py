@@ -7,13 +7,13 @@ UNLIMITED: Final = 1 << 62
 
 
 class ByteBudget:
-    """Bytes in flight against a limit, and who waits for some to come free.
+    """Bytes in flight against a limit, and the connections that wait for some to be released.
 
-    The limit is soft by one request a connection: a connection with nothing in flight always goes on. Thereby
-    a replica's fetch, which acknowledgements wait for, never waits for those acknowledgements.
+    The limit is soft by one request a connection: a connection with nothing in flight always goes on. So a replica's
+    fetch, which acknowledgements wait for, never waits for those acknowledgements.
 
     Args:
-        limit: The bound in bytes; zero or less is none.
+        limit: The bound in bytes; zero or less means none.
     """
 
     __slots__ = ("_waiting", "limit", "used")

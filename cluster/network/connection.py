@@ -1,6 +1,6 @@
-"""One peer's connection as the layers above see it: who it is, its row of answers, what it has in flight.
+"""One peer's connection as the layers above see it: its identity, its row of answers, what it has in flight.
 
-How bytes travel is a subclass's affair (`socket_connection` for TCP, the simulation for its own network).
+A subclass moves the bytes (`socket_connection` for TCP, the simulation for its own network).
 
 Rules of the row. `admit` appends a slot for each request begun; a finished slot leaves when all before it
 have left. While a subclass hands out several requests that came together it sets `corked`, and calls
@@ -30,9 +30,9 @@ Dispatch: TypeAlias = Callable[[memoryview, ResponseSlot], None]
 """Begins one request. The view is valid during the call only. RemoteProtocolError closes the connection."""
 
 CORKED_REQUESTS: Final = 32
-"""Requests that came together whose answers are collected into one write."""
+"""How many requests that came together have their answers collected into one write."""
 SLOT_OVERHEAD: Final = 512
-"""What a request counts for besides its own bytes, so that a row of tiny requests is bounded too."""
+"""Bytes that a request counts for besides its own, so that a row of tiny requests is bounded too."""
 IN_FLIGHT_BYTES_MAX: Final = 16 * 1024 * 1024
 """Requests begun, and answers not taken by the peer, above which a connection is read no further."""
 
@@ -53,12 +53,13 @@ class Connection(ABC):
     Attributes:
         peer: ``host:port``, as log lines name it.
         principal: Who the peer is; `ANONYMOUS` until TLS or SASL says otherwise.
-        subject: What the authorizer keeps of it, once it has been asked.
+        subject: The principal as the authorizer sees it, once the authorizer has been asked.
         client_software_name: From the client's ApiVersions; empty before.
         client_software_version: Likewise.
         closed: Whether the connection has gone; answers to it go nowhere.
-        lingers: Whether the last answer is to be seen out, rather than closed behind.
-        unauthenticated_since: When a connection joined that has yet to pass TLS or SASL; None for the others.
+        lingers: Whether the connection stays open for the peer to read the last answer.
+        unauthenticated_since: When the connection joined, in monotonic seconds, while it has yet to pass TLS or SASL;
+            else None.
         on_authenticated: Called once the peer has proved its identity.
         in_flight_bytes: What counts against the bounds now.
         frames_begun: Requests begun so far.
@@ -135,7 +136,7 @@ class Connection(ABC):
         self.waits_for_room = False
         self.frames_begun = 0
         self.received_bytes = 0
-        # The notes of `slow_peers`, kept here because they live as long as the connection.
+        # The notes of `slow_peers`: here, because they live as long as the connection.
         self.idle_since = 0.0
         self.noted_received = 0
         self.noted_sent = 0
@@ -188,11 +189,11 @@ class Connection(ABC):
 
     @abstractmethod
     def _disconnect(self) -> None:
-        """Let go of the transport; called once."""
+        """Close the transport; called once."""
 
     @abstractmethod
     def _room_again(self) -> None:
-        """Go on reading: there is room in flight again, or the row ends."""
+        """Resume reading: there is room in flight again, or the row ends."""
 
     @abstractmethod
     def _limit_frames(self, size_max: int) -> None:
@@ -227,7 +228,7 @@ class Connection(ABC):
     def refuse(self, slot: ResponseSlot, answer: Answer | None, delay_s: float) -> None:  # noqa: ARG002
         """Close the connection of a peer that failed to authenticate, after a last answer.
 
-        Nothing is read meanwhile. A transport with a clock holds answer and close back for `delay_s`.
+        Nothing is read meanwhile. A transport with a clock delays the answer and the close by `delay_s`.
         """
         self.reads_no_more = True
         if answer is None:
@@ -238,13 +239,13 @@ class Connection(ABC):
     # Requests, and the row of answers.
 
     def _begin_requests(self, next_frame: Callable[[], memoryview | None]) -> bool:
-        """Begin the requests that have come, as long as there is room in flight.
+        """Begin the requests that have arrived, as long as there is room in flight.
 
         Args:
-            next_frame: Gives the next request, or None; RemoteProtocolError cuts the peer off.
+            next_frame: Returns the next request, or None; if it raises RemoteProtocolError, the peer is cut off.
 
         Returns:
-            False where there is no room: `_room_again` will be called, and this is to be called again then.
+            False if there is no room: `_room_again` will be called, and must call this again.
         """
         begun = 0
         self.corked = True
@@ -280,11 +281,11 @@ class Connection(ABC):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is asked and nothing is left to be sent."""
+        """Whether no request is pending and nothing is left to send."""
         return not self._slots and not self._unsent_cost
 
     def has_room(self) -> bool:
-        """Whether one more request may be begun: back-pressure is not beginning it, and then not reading."""
+        """Whether one more request can be begun. Back-pressure is to begin none, and then to read no more."""
         if self._mutes:
             return False
         if not self._slots and not self._unsent_cost:
@@ -302,7 +303,7 @@ class Connection(ABC):
         return slot
 
     def answer_ready(self, slot: ResponseSlot) -> None:
-        """Called by a slot that was completed: send what can be sent; what has to wait counts from now on."""
+        """Send what a completed slot lets us send; an answer that has to wait counts as in flight from now on."""
         if not self.corked and self._slots and self._slots[0] is slot:
             self.release()
         elif slot.answer and not self.closed:
@@ -344,7 +345,7 @@ class Connection(ABC):
             self.release()
 
     def _all_transmitted(self) -> None:
-        """Called by the transport when nothing is left unsent."""
+        """Settle the answers sent; the transport calls this when nothing is left unsent."""
         cost, self._unsent_cost = self._unsent_cost, 0
         self._settle(cost)
 
@@ -361,11 +362,11 @@ class Connection(ABC):
     # Back-pressure.
 
     def mute(self) -> None:
-        """Begin no more requests until `unmute`, as often as this was called: the client is over its quota."""
+        """Begin no more requests until `unmute` was called as often as this: the client is over its quota."""
         self._mutes += 1
 
     def unmute(self) -> None:
-        """Take one `mute` back, and go on reading if it was the last."""
+        """Undo one `mute`, and resume reading if it was the last."""
         self._mutes -= 1
         if not self._mutes:
             self._look_for_room()
@@ -389,7 +390,7 @@ class Connection(ABC):
     # The end.
 
     def call_on_close(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called, once, when the connection goes; at once if it has gone."""
+        """Have `callback` called, once, when the connection closes; at once if it is closed."""
         if self.closed:
             callback()
         else:
@@ -406,7 +407,7 @@ class Connection(ABC):
             self.close()
 
     def cut_off(self, reason: str) -> None:
-        """Close at once because of what the peer did, with a log line that names it."""
+        """Close at once because of what the peer did, and log the reason."""
         if not self.closed:
             logger.warning("Closing the connection of %s on %s: %s", self.peer, self.listener_name, reason)
             self.close()
@@ -427,7 +428,7 @@ class Connection(ABC):
             callback()
 
     def _finish(self) -> None:
-        """The row has come to the slot at which the connection ends."""
+        """End the connection: the row has reached the slot that closes it."""
         self._slots.clear()
         self.reads_no_more = True
         if not self._unsent_cost:

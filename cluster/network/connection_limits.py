@@ -1,4 +1,4 @@
-"""A broker's connection quotas as its configuration has them, also when it changes while the broker runs."""
+"""Keeps a broker's connection quotas as its configuration has them, even if it changes while the broker runs."""
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -23,12 +23,12 @@ Offload = Callable[[Callable[[], Mapping[str, int]]], Awaitable[Mapping[str, int
 
 
 class ConnectionLimits:
-    """Holds quotas to a configuration.
+    """Keeps connection quotas in line with a configuration.
 
     Args:
         config: The settings.
         offload: Looks hosts up beside the loop.
-        look_up: Gives a host's addresses.
+        look_up: Returns a host's addresses.
 
     Attributes:
         by_address: The limits of single addresses, once `resolve` has been awaited.
@@ -55,12 +55,12 @@ class ConnectionLimits:
         """Return the addresses of a host, which may be given as an address.
 
         Raises:
-            AddressLimitError: nobody knows it.
+            AddressLimitError: the host is unknown.
         """
         return tuple(await self._offload(partial(resolve_address_limits, f"[{host}]:0", self._look_up)))
 
     async def resolve(self) -> None:
-        """Look up every host that has a limit of its own; cancelled or failing, it leaves those it had.
+        """Look up every host that has a limit of its own; if cancelled or failing, the previous limits stay.
 
         Raises:
             ConfigError: the setting is malformed, or a host is not known.
@@ -77,7 +77,7 @@ class ConnectionLimits:
         control_plane_listener: str | None,
         nursery: trio.Nursery,
     ) -> ConnectionQuotas:
-        """Make the quotas, and keep them as the configuration is.
+        """Return the quotas, which follow the configuration from then on.
 
         Args:
             listener_names: The listeners there are.

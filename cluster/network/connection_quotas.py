@@ -1,9 +1,9 @@
 """How many connections a broker takes: in all, by listener, by address (Kafka's ``max.connections*``).
 
-Over an address's limit a new connection is closed. Over the broker's or a listener's limit nothing more is
-accepted until one leaves, and over a limit to how fast they come (KIP-612) nothing for a while. The
-inter-broker listener, where it is not the only one, and the controller's are exempt from the broker's limits: for a
-connection that they take past the limit to their number, another listener's longest idle one is to go.
+Over an address's limit a new connection is closed. Over the broker's or a listener's limit nothing more is accepted
+until a connection closes, and over a limit on the rate of new connections (KIP-612) nothing for a while. The
+inter-broker listener, if it is not the only one, and the controller's are exempt from the broker's limits: for a
+connection that they accept beyond the limit on the number, the longest idle one of another listener is closed.
 """
 
 from collections import OrderedDict
@@ -18,10 +18,10 @@ ADDRESS_RATES_MAX: Final = 10_000
 
 
 class TooManyConnectionsError(Exception):
-    """An address has as many connections as it may.
+    """An address has as many connections as it is allowed.
 
     Attributes:
-        limit: What it may have.
+        limit: How many it is allowed.
     """
 
     def __init__(self, address: str, limit: int) -> None:
@@ -38,16 +38,16 @@ class ConnectionQuotas:
         control_plane_listener: The one that the controller sends its requests to, if it has its own.
         connections_max: ``max.connections``.
         per_address_max: ``max.connections.per.ip``.
-        per_address_overrides: Limits of single addresses; they win.
+        per_address_overrides: Limits of single addresses; they take precedence.
         per_listener_max: ``listener.name.<name>.max.connections``.
         rate_windows: ``quota.window.num``: how many windows the rate of new connections is taken over.
         rate_window_s: ``quota.window.size.seconds``.
 
     Attributes:
         creation_rate: The limit of all listeners but the protected ones; ``max.connection.creation.rate``.
-        address_limits: Connections a second of single addresses; None is the default of those without their own.
+        address_limits: Connections a second of single addresses; None is the default for those without their own.
         listener_rates: The limit of each listener; ``listener.name.<name>.max.connection.creation.rate``.
-        rested_s: For how long accepting was made to rest, in all, by listener.
+        rested_s: For how many seconds, in total, accepting was paused, by listener.
 
     The limits are plain attributes, so that a dynamic configuration can change them; `limits_changed` is to
     be called afterwards.
@@ -111,11 +111,11 @@ class ConnectionQuotas:
         return self._by_address.get(address, 0)
 
     def counts_by_listener(self) -> dict[tuple[str, ...], float]:
-        """Return how many connections each listener has now, as the metrics want it."""
+        """Return how many connections each listener has now, by label values."""
         return {(name,): count for name, count in self._by_listener.items()}
 
     def rests_by_listener(self) -> dict[tuple[str, ...], float]:
-        """Return for how long each listener rested, in seconds, as the metrics want it."""
+        """Return for how many seconds each listener was paused, by label values."""
         return {(name,): rested_s for name, rested_s in self.rested_s.items()}
 
     def rest_s(self, listener_name: str, now_s: float) -> float:
@@ -130,7 +130,7 @@ class ConnectionQuotas:
         return listener_name in self._protected or self.total < self.connections_max
 
     def is_over_total(self, listener_name: str) -> bool:
-        """Whether a connection of another listener has to go for the one that was just taken."""
+        """Whether a connection of another listener has to be closed for the one just accepted."""
         return listener_name in self._protected and self.total > self.connections_max
 
     def is_protected(self, listener_name: str) -> bool:
@@ -175,8 +175,8 @@ class ConnectionQuotas:
             now_s: Monotonic time, in seconds.
 
         Raises:
-            TooManyConnectionsError: the address is at its limit; it counts for how fast connections come, and
-                for nothing else.
+            TooManyConnectionsError: the address is at its limit; the connection counts towards the rate of new
+                connections, and nothing else.
         """
         rest_s = self.listener_rates[listener_name].record(now_s)
         if listener_name not in self._protected:
@@ -204,7 +204,7 @@ class ConnectionQuotas:
         self.limits_changed()
 
     def call_when_slot(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called, once, when a connection has left or a limit has changed."""
+        """Have `callback` called, once, when a connection has closed or a limit has changed."""
         self._waiting.append(callback)
 
     def limits_changed(self) -> None:

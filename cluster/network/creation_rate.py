@@ -1,4 +1,4 @@
-"""How fast connections are taken (KIP-612): a limit to those of a second, over windows as Kafka counts them."""
+"""The rate of new connections (KIP-612): a limit per second, measured over windows as Kafka does."""
 
 from collections import deque
 from typing import Final
@@ -7,11 +7,11 @@ NO_LIMIT: Final = 2**31 - 1
 
 
 class CreationRate:
-    """Counts the connections that come, and says how long accepting is to rest for a limit's sake.
+    """Counts new connections, and says how long to pause accepting so that the limit is kept.
 
-    The rate is taken over all windows that are kept, so a burst after a quiet time is let through as far as
-    the average bears it. A rest is as long as it takes the average to come down to the limit, but no longer
-    than a window; what comes after it is let through and counted again.
+    The rate is taken over all windows that are kept, so a burst after a quiet time is let through as far as the average
+    allows. A pause lasts until the average is down to the limit, but no longer than a window; what comes after it is
+    let through and counted again.
 
     Args:
         windows: How many windows are kept, the present one among them (``quota.window.num``).
@@ -36,7 +36,7 @@ class CreationRate:
             now_s: Monotonic time, in seconds.
 
         Returns:
-            For how many seconds no more are to be accepted; 0 while the limit is kept.
+            For how many seconds to accept no more; 0 while the limit is kept.
         """
         if self.limit >= NO_LIMIT:
             self._counts.clear()
@@ -58,7 +58,7 @@ class CreationRate:
         return min(taken / self.limit - elapsed_s, window_s)
 
     def _elapsed_s(self, now_s: float) -> float:
-        """Return the time that the windows stand for: a young count is not taken for a high rate."""
+        """Return the seconds that the windows cover, missing ones included, so that a new count is no high rate."""
         elapsed_s = now_s - self._counts[0][0]
         missing = self._windows - 1 - int(elapsed_s / self._window_s)
         return max(elapsed_s + max(missing, 0) * self._window_s, self._window_s)

@@ -13,13 +13,11 @@ class Link(Protocol):
 
     @property
     def usable_until(self) -> float | None:
-        """When it is to be replaced, in seconds of the loop's clock; None for never."""
+        """When to replace it, in seconds of the loop's clock; None for never."""
         ...
 
     async def send(self, data: bytes | bytearray | memoryview) -> None:
-        """Send all of `data`.
-
-        Cancelled, it has sent any part of it.
+        """Send all of `data`. If cancelled, any part of it may have been sent.
 
         Raises:
             OSError: the connection broke.
@@ -28,7 +26,7 @@ class Link(Protocol):
         ...
 
     async def receive_into(self, space: memoryview) -> int:
-        """Receive at least one byte into `space`; 0 where the other side has ended the connection.
+        """Receive at least one byte into `space`; 0 if the other side has ended the connection.
 
         Raises:
             OSError: the connection broke.
@@ -42,11 +40,11 @@ class Link(Protocol):
 
 
 Dial: TypeAlias = Callable[[str, int], Awaitable[Link]]
-"""Connects to a host and a port; raises OSError where that fails. Cancelled, it leaves nothing open."""
+"""Connects to a host and a port; raises OSError if that fails. If cancelled, it leaves nothing open."""
 
 
 class SocketLink:
-    """A connection over TCP: a raw non-blocking socket on trio's readiness, as those that we accept.
+    """A connection over TCP: a raw non-blocking socket on trio's readiness, like those that we accept.
 
     Args:
         sock: A connected, non-blocking socket, owned by the link.

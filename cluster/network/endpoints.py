@@ -35,7 +35,7 @@ class SecurityProtocol(Enum):
 DEFAULT_PROTOCOLS: Final[Mapping[str, SecurityProtocol]] = {
     protocol.name: protocol for protocol in SecurityProtocol
 }
-"""The protocol map that holds where none is configured: each protocol is a listener name too."""
+"""The protocol map if none is configured: each protocol is a listener name too."""
 
 UNROUTABLE_HOSTS: Final = frozenset({"0.0.0.0", "::", "0:0:0:0:0:0:0:0"})
 
@@ -69,7 +69,7 @@ def parse_protocol_map(text: str) -> dict[str, SecurityProtocol]:
     """Read ``listener.security.protocol.map``: ``NAME:PROTOCOL,NAME:PROTOCOL``.
 
     Raises:
-        EndpointError: an entry has no colon, an unknown protocol, or a name that stands twice.
+        EndpointError: an entry has no colon or an unknown protocol, or a name occurs twice.
     """
     protocols: dict[str, SecurityProtocol] = {}
     for entry in _entries(text):
@@ -91,7 +91,7 @@ def parse_endpoint(text: str, protocols: Mapping[str, SecurityProtocol] = DEFAUL
     """Read one ``NAME://host:port``.
 
     Raises:
-        EndpointError: it is written otherwise, or the name has no security protocol.
+        EndpointError: it is malformed, or the name has no security protocol.
     """
     name, mark, address = text.strip().partition("://")
     host, colon, port_text = address.rpartition(":")
@@ -118,7 +118,7 @@ def parse_listeners(
     Two listeners may share a port where one is bound to IPv4 and the other to IPv6, as in Kafka.
 
     Raises:
-        EndpointError: an endpoint is malformed, or a name or a port stands twice, or there is none.
+        EndpointError: an endpoint is malformed, a name or a port occurs twice, or there is none.
     """
     endpoints = [parse_endpoint(entry, protocols) for entry in _entries(text)]
     if not endpoints:
@@ -139,7 +139,7 @@ def parse_advertised_listeners(
     """Read ``advertised.listeners``, which clients and brokers connect to.
 
     Raises:
-        EndpointError: an endpoint is malformed, a name stands twice, or a host is one that nobody can reach.
+        EndpointError: an endpoint is malformed, a name occurs twice, or a host is one that nobody can connect to.
     """
     endpoints = [parse_endpoint(entry, protocols) for entry in _entries(text)]
     if not endpoints:

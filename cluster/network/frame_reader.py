@@ -1,4 +1,4 @@
-"""From a stream of bytes to whole frames, without I/O.
+"""Cuts a stream of bytes into whole frames, without I/O.
 
 A frame, after <https://kafka.apache.org/protocol.html#protocol_common>:
 
@@ -23,7 +23,7 @@ LENGTH_SIZE: Final = 4
 LARGE_FRAME: Final = 16 * 1024
 """From this many bytes a partly received frame is completed by receives of its own."""
 FIRST_GROWTH: Final = 1024 * 1024
-"""What a peer gets for the mere announcement of a large frame; past it the buffer grows as bytes arrive."""
+"""How much is allocated when a large frame is announced; beyond that the buffer grows as bytes arrive."""
 
 
 class FrameReader:
@@ -46,7 +46,7 @@ class FrameReader:
 
     @property
     def is_inside_frame(self) -> bool:
-        """Whether a frame has begun that is not taken yet."""
+        """Whether a frame has begun that has not been taken yet."""
         return self._end > self._start
 
     @property
@@ -56,11 +56,11 @@ class FrameReader:
 
     @property
     def missing_bytes(self) -> int:
-        """How much of the frame that has begun is yet to come; 0 where none has, or its length is not known."""
+        """How many bytes of the frame that has begun are missing; 0 if none has begun, or its length is not known."""
         return max(0, self._need - (self._end - self._start))
 
     def space(self) -> memoryview:
-        """Return the memory that the next bytes are to be received into; never empty."""
+        """Return the memory to receive the next bytes into; never empty."""
         buffer = self._buffer
         if buffer is None:
             buffer = self._buffer = self._pool.borrow()
@@ -74,7 +74,7 @@ class FrameReader:
         self._end += count
 
     def next_frame(self) -> memoryview | None:
-        """Return the next whole frame's payload, or None if it has not all come.
+        """Return the next whole frame's payload, or None if not all of it has arrived.
 
         The view is valid until `settle`.
 
@@ -102,7 +102,7 @@ class FrameReader:
         return buffer[start:end]
 
     def settle(self) -> None:
-        """Make room for the next receive; ends the life of the frames given so far."""
+        """Make room for the next receive; frames returned so far are no longer valid."""
         buffer = self._buffer
         if buffer is None:
             return

@@ -1,6 +1,6 @@
 """Every listener of one broker: binding, accepting, cutting off the idle and the slow, stopping.
 
-`bind` takes the ports, so that a taken one is known before the broker registers; peers that come before
+`bind` takes the ports, so that one already in use is found before the broker registers; peers that connect before
 `serve` wait in the backlog. Each accepted connection is a task in the nursery of `serve`. Where the ports are, on this
 machine or a simulated one, is the caller's choice.
 """
@@ -28,7 +28,7 @@ class Listeners:
         endpoints: Where to listen; port 0 takes any free port.
         dispatch: Begins a request.
         limits: The bounds.
-        quotas: How many connections are taken; unlimited if None.
+        quotas: How many connections are accepted; unlimited if None.
         counters: Where traffic is counted.
         security: What peers have to pass, by listener name, on listeners that are not PLAINTEXT.
         open_port: Binds an endpoint.
@@ -76,14 +76,14 @@ class Listeners:
         return self._open.budget.used
 
     def add_probes(self, metrics: BrokerMetrics) -> None:
-        """Have the metrics show the listeners' counts."""
+        """Register probes of the listeners' counts."""
         self._open.add_probes(metrics)
 
     def bind(self) -> None:
-        """Take every port. Does nothing if that was done.
+        """Bind every port. Does nothing if they are bound.
 
         Raises:
-            ListenError: one cannot be taken; those taken before are given back.
+            ListenError: one cannot be bound; those bound before are released.
         """
         if self._ports:
             return
@@ -95,7 +95,7 @@ class Listeners:
             raise
 
     def bound_port(self, listener_name: str) -> int:
-        """Return the port that a listener has, also where the endpoint's is 0.
+        """Return the port that a listener is bound to, even if the endpoint's is 0.
 
         Raises:
             KeyError: there is no such listener, or it is not bound.
@@ -112,7 +112,7 @@ class Listeners:
         Cancelled or not, every connection and every port is closed afterwards.
 
         Raises:
-            ListenError: a port cannot be taken.
+            ListenError: a port cannot be bound.
         """
         if self._stopping:
             task_status.started()
@@ -137,7 +137,7 @@ class Listeners:
         Args:
             grace_s: Seconds after which unanswered requests are dropped.
 
-        Cancelled, it leaves the connections to go on by themselves until they are answered.
+        If cancelled, the connections go on by themselves until their requests are answered.
         """
         self.stop_accepting()
         await self._open.finish(grace_s)

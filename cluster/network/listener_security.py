@@ -40,10 +40,10 @@ class ListenerSecurity:
         counters: NetworkCounters,
         now: float,
     ) -> None:
-        """Put an authenticator before the requests of a new connection.
+        """Have a new connection authenticate before its requests are dispatched.
 
         Args:
-            connection: Whose peer is not known yet.
+            connection: The new connection.
             dispatch: Takes the requests of authenticated peers.
             frame_size_max: The largest of them.
             counters: Where authentications are counted.
@@ -65,7 +65,7 @@ class ListenerSecurity:
             connection.await_authentication(dispatch, frame_size_max, now)
 
     def passed_tls(self, connection: Connection, session: TlsSession, counters: NetworkCounters) -> None:
-        """Name the peer of a connection whose handshake is complete; SASL, where there is any, comes next.
+        """Name the peer of a connection whose handshake is complete; SASL, if configured, comes next.
 
         Raises:
             UnnamedPeerError: its certificate yields no principal.

@@ -25,9 +25,8 @@ import trio
 logger = logging.getLogger(__name__)
 
 Method: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[object] | AsyncIterator[object]]
-"""Takes the parameters; an async function gives one value, an async generator a stream of them.
-
-What they give is made of what msgpack knows. They raise ManagementError for what the caller did wrong.
+"""Takes the parameters; an async function returns one value, an async generator yields a stream of them, of types that
+msgpack knows. They raise ManagementError for the caller's mistakes.
 """
 
 LENGTH: Final = Struct(">I")
@@ -39,20 +38,20 @@ CONNECTIONS_MAX: Final = 64
 
 
 class ManagementError(Exception):
-    """What was asked cannot be answered; the text goes to who asked."""
+    """The request cannot be answered; the text goes to the client."""
 
 
 class BadFrameError(Exception):
-    """The bytes are no message: the connection is of no use any more."""
+    """The bytes are not a message: the connection is no longer usable."""
 
 
 class ManagementServer:
     """Serves methods on a Unix socket.
 
     Args:
-        path: Where the socket is made. What a dead broker left there is replaced, so the caller must hold the
+        path: Where the socket is made. A socket that a dead broker left there is replaced, so the caller must hold the
             lock of the directory.
-        methods: What may be asked, by name.
+        methods: The methods, by name.
     """
 
     def __init__(self, path: Path, methods: Mapping[str, Method]) -> None:
@@ -148,7 +147,7 @@ class _Session:
 
 
 class FrameStream:
-    """Cuts a stream into frames of a length and as many bytes.
+    """Cuts a stream into frames: a length, and as many bytes.
 
     Args:
         stream: Where the bytes come from.
@@ -161,9 +160,7 @@ class FrameStream:
         self._buffer = bytearray()
 
     async def receive(self) -> bytes | None:
-        """Return the next frame, or None where the stream ends.
-
-        Cancelled, it has lost nothing: the next call goes on.
+        """Return the next frame, or None at the end of the stream. A cancelled call loses nothing.
 
         Raises:
             BadFrameError: the frame is too large.
@@ -188,7 +185,7 @@ class FrameStream:
 
 @contextmanager
 def short_path(path: Path) -> Iterator[str]:
-    """Return a name of a socket's file that fits into the 108 bytes that an address has."""
+    """Yield a name of a socket's file that fits into the 108 bytes of a Unix address."""
     if len(os.fsencode(path)) < 108:
         yield str(path)
         return
@@ -202,7 +199,7 @@ def short_path(path: Path) -> Iterator[str]:
 def _listen(path: Path) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        # Before the bind, so that the file never stands there for others to open.
+        # Before the bind, so that others can never open the file.
         os.fchmod(sock.fileno(), 0o600)
         path.unlink(missing_ok=True)
         with short_path(path) as name:

@@ -1,4 +1,4 @@
-"""Asking a broker's management socket: what tests and commands wait on instead of reading logs."""
+"""The client of a broker's management socket, which tests and commands wait on instead of reading logs."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ class ManagementClient:
         self._number = 0
 
     async def call(self, method: str, **params: object) -> Any:
-        """Ask, and return the answer.
+        """Call a method, and return the answer.
 
         Raises:
             ManagementError: the broker says why not.
@@ -32,7 +32,7 @@ class ManagementClient:
                 return message["result"]
 
     async def stream(self, method: str, **params: object) -> AsyncIterator[Any]:
-        """Ask for a stream, and return its events as they come; the connection serves nothing else meanwhile.
+        """Call a streaming method, and yield its events as they come; the connection serves nothing else meanwhile.
 
         Raises:
             ManagementError: the broker says why not.
@@ -54,7 +54,7 @@ class ManagementClient:
         return self._number
 
     async def _next(self, number: int) -> dict[str, Any]:
-        """Return the next message that belongs to a request; those of abandoned ones are passed over."""
+        """Return the next message that belongs to a request; those of abandoned ones are skipped."""
         import msgpack
 
         while True:

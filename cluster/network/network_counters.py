@@ -1,4 +1,4 @@
-"""What the connections of one broker count as they go: plain additions, read by the metrics when asked."""
+"""What the connections of one broker count: plain additions, read by the metrics at scrape time."""
 
 
 class NetworkCounters:
@@ -6,16 +6,16 @@ class NetworkCounters:
 
     Attributes:
         received_bytes: Bytes received from peers.
-        sent_bytes: Bytes that sockets took.
+        sent_bytes: Bytes that sockets accepted.
         requests: Requests begun.
         accepted: Connections accepted.
-        rejected: Connections closed at once, over a limit.
+        rejected: Connections over a limit, closed unread: at once, or after being held.
         cut_off: Connections closed for idleness or for being slow.
         authenticated: Connections that passed SASL, or TLS on a listener without SASL.
-        authenticated_without_end: Of these, by clients that know nothing of the end of a session.
+        authenticated_without_end: Of these, by clients that do not know when their session ends.
         authentication_failed: Connections refused by TLS or SASL.
-        reauthenticated: Sessions that were prolonged.
-        reauthentication_failed: Sessions that could not be.
+        reauthenticated: Successful re-authentications.
+        reauthentication_failed: Failed re-authentications.
         expired_sessions: Connections closed because their session had ended.
     """
 

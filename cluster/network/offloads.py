@@ -1,8 +1,8 @@
-"""Work beside the loop, with threads by purpose: what hangs in one kind of work does not stop the others.
+"""Work off the loop, with threads by purpose, so that work of one kind that hangs does not stop the others.
 
 One pool for everything means that forty cold reads, or flushes, on a disk that does not answer are all the threads
-there are: then no LeaderAndIsr is carried out, on healthy disks either. The pool that trio has by default is left to
-looking up names and addresses.
+there are: then no LeaderAndIsr is carried out, on healthy disks either. Trio's default pool is left to look-ups of
+names and addresses.
 """
 
 from collections.abc import Awaitable, Callable
@@ -33,8 +33,8 @@ class Offloads(NamedTuple):
     Attributes:
         reads: Reads of logs that may touch the disk.
         syncs: Flushes and checkpoints that requests wait for.
-        control: Logs made and removed for the controller.
-        tidying: What nobody waits for: compaction, removal of files, compression of journals.
+        control: Creation and removal of logs for the controller.
+        tidying: Work that nobody waits for: compaction, removal of files, compression of journals.
     """
 
     reads: Offload
@@ -44,7 +44,7 @@ class Offloads(NamedTuple):
 
 
 def in_threads() -> Offloads:
-    """Return work in threads, each kind with threads of its own."""
+    """Return offloads to threads, each kind with threads of its own."""
     return Offloads(
         *(
             partial(trio.to_thread.run_sync, limiter=trio.CapacityLimiter(count))
@@ -54,5 +54,5 @@ def in_threads() -> Offloads:
 
 
 def all_by(offload: Offload) -> Offloads:
-    """Return work that is all done in one way."""
+    """Return offloads that all use one function."""
     return Offloads(offload, offload, offload, offload)

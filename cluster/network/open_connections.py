@@ -1,6 +1,6 @@
-"""The connections that a broker's listeners hold: who joins, who is cut off, and how all of them end.
+"""The connections that a broker's listeners hold: which may join, which are cut off, and how all of them end.
 
-What is here is the same for connections over TCP and over a simulated network; how they come about is not.
+Everything here is the same over TCP and over a simulated network; how connections are made is not.
 """
 
 import logging
@@ -22,19 +22,20 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class NetworkLimits:
-    """The bounds of a broker's connections; the comments name Kafka's settings.
+    """The bounds of a broker's connections; the descriptions name Kafka's settings.
 
     Attributes:
         frame_size_max: ``socket.request.max.bytes``.
-        idle_close_s: ``connections.max.idle.ms``, in seconds; zero or less is never.
-        in_flight_bytes_max: The same for one connection, requests begun and answers not yet taken.
-        broker_in_flight_bytes_max: ``queued.max.request.bytes``; zero or less is no bound.
-        slow_frame_s: How long a peer may take for a request before its rate is looked at.
-        slow_rate_min: Bytes a second below which such a peer is cut off.
-        descriptor_max: Connections whose descriptor is not below this are not taken: files need some, too.
-        unread_s: How long a peer may take nothing of an answer.
+        idle_close_s: ``connections.max.idle.ms``, in seconds; zero or less means never.
+        in_flight_bytes_max: Bytes of one connection's requests begun, and of answers that the peer has not taken yet.
+        broker_in_flight_bytes_max: The same for all connections, ``queued.max.request.bytes``; zero or less means no
+            bound.
+        slow_frame_s: How long a request may take to arrive before its rate is checked.
+        slow_rate_min: Bytes a second below which the peer is cut off then.
+        descriptor_max: Connections whose descriptor is not below this are refused: files need some, too.
+        unread_s: How long a peer may read nothing of an answer.
         authentication_s: How long TLS and SASL may take together.
-        unauthenticated_max: How many connections may be authenticating at a time; over it the oldest one goes.
+        unauthenticated_max: How many connections may be authenticating at a time; beyond that the oldest one is closed.
         send_buffer: ``socket.send.buffer.bytes``; None leaves the kernel's own sizing, which is best.
         receive_buffer: ``socket.receive.buffer.bytes``; likewise.
         backlog: ``socket.listen.backlog.size``.
@@ -56,11 +57,11 @@ class NetworkLimits:
 
 
 class OpenConnections:
-    """The connections there are, over all listeners of one broker.
+    """The present connections, over all listeners of one broker.
 
     Args:
         limits: The bounds.
-        quotas: How many connections are taken.
+        quotas: How many connections are accepted.
         counters: Where they are counted.
 
     Attributes:
@@ -93,7 +94,7 @@ class OpenConnections:
         return len(self._connections)
 
     def may_join(self, listener_name: str, host: str, port: int) -> bool:
-        """Count a peer that has come in; False, with a log line, if its address has its limit already."""
+        """Count a peer that has connected; return False, with a log line, if its address is at its limit already."""
         try:
             self._quotas.take(listener_name, host, trio.current_time())
         except TooManyConnectionsError as error:
@@ -104,7 +105,7 @@ class OpenConnections:
         return True
 
     def holds_back(self, host: str) -> float:
-        """Count a peer for its address; gives for how many seconds it is held unread and then closed, 0 for none."""
+        """Count a peer for its address; return for how many seconds to hold it unread, then close it; 0 to serve it."""
         throttle_s = self._quotas.address_throttle_s(host, trio.current_time())
         if throttle_s:
             self._counters.rejected += 1
@@ -119,7 +120,7 @@ class OpenConnections:
             self._make_room()
 
     def await_authentication(self, connection: Connection) -> None:
-        """Bound the connections that have yet to authenticate: over the limit the oldest of them goes."""
+        """Bound the connections that have yet to authenticate: over the limit the oldest of them is closed."""
         waiting = self._unauthenticated
         waiting[connection] = None
         connection.on_authenticated = lambda: waiting.pop(connection, None)
@@ -128,12 +129,12 @@ class OpenConnections:
             next(iter(waiting)).cut_off("too many connections are authenticating, and it is the oldest")
 
     def has_slot(self, listener_name: str) -> bool:
-        """Whether a listener may take one more connection now."""
+        """Whether a listener may accept one more connection now."""
         quotas = self._quotas
         return quotas.has_slot(listener_name) and not quotas.rest_s(listener_name, trio.current_time())
 
     async def wait_slot(self, listener_name: str) -> None:
-        """Wait until a listener may take one more connection."""
+        """Wait until a listener may accept one more connection."""
         while not self.has_slot(listener_name):
             rest_s = self._quotas.rest_s(listener_name, trio.current_time())
             if rest_s:
@@ -146,12 +147,12 @@ class OpenConnections:
             await slot.wait()
 
     async def finish(self, grace_s: float) -> None:
-        """Have every connection begin no more requests, and end when those begun have been answered.
+        """Have every connection begin no more requests, and close when those begun have been answered.
 
         Args:
             grace_s: Seconds after which unanswered requests are dropped.
 
-        Cancelled, it leaves the connections to go on by themselves until they are answered.
+        If cancelled, the connections go on by themselves until their requests are answered.
         """
         for connection in self:
             connection.finish()
@@ -185,7 +186,7 @@ class OpenConnections:
                     connection.cut_off(reason)
 
     def add_probes(self, metrics: BrokerMetrics) -> None:
-        """Have the metrics show what is counted."""
+        """Register probes of the counts."""
         counters = self._counters
         prefix = "kafka_network_socketserver_"
         metrics.probe(prefix + "connectioncount", self._quotas.counts_by_listener)

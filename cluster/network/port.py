@@ -27,16 +27,16 @@ class ListenError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """What awaits those who come to one endpoint.
+    """How connections to one endpoint are served.
 
     Attributes:
         endpoint: The endpoint.
         dispatch: Begins a request.
         limits: The bounds.
-        connections: Those there are, over all listeners of the broker.
+        connections: The present ones, over all listeners of the broker.
         counters: Where traffic is counted.
         pool: Receive buffers.
-        security: What peers have to pass; None where anybody may send requests.
+        security: What peers have to pass; None if anybody may send requests.
     """
 
     endpoint: Endpoint
@@ -48,7 +48,7 @@ class Arrivals:
     security: "ListenerSecurity | None"
 
     def join(self, connection: Connection) -> None:
-        """Hold a connection that was counted, until it closes; its peer has to authenticate where that is asked."""
+        """Hold a connection that was counted, until it closes; its peer must authenticate if `security` demands it."""
         self.connections.join(connection)
         if self.security is not None:
             size_max = self.limits.frame_size_max
@@ -61,7 +61,7 @@ class Port(Protocol):
 
     @property
     def number(self) -> int:
-        """The port's number, also where the endpoint's is 0."""
+        """The port's number, even if the endpoint's is 0."""
         ...
 
     async def accept_all(self, nursery: trio.Nursery) -> None:
@@ -74,4 +74,4 @@ class Port(Protocol):
 
 
 OpenPort: TypeAlias = Callable[[Arrivals], Port]
-"""Binds the port of an endpoint, or any free one where its number is 0; raises ListenError."""
+"""Binds the port of an endpoint, or any free one if its number is 0; raises ListenError."""

@@ -26,15 +26,15 @@ CLOSE: Final[Sequence[Part]] = []
 
 
 class AskingConnection(Protocol):
-    """The connection that a request came on, as far as its slot and its handler use it; `Connection` is one.
+    """The part of a connection that a request's slot and handler use; `Connection` is one.
 
     Attributes:
         peer: The client's address, for logs.
         peer_host: The client's address without its port.
         listener_name: The listener that it was accepted on.
         security_protocol: What protects it.
-        principal: Who asks.
-        subject: What the authorizer keeps of the principal, once it has been asked.
+        principal: Who sends the requests.
+        subject: The principal as the authorizer sees it, once the authorizer has been asked.
         client_software_name: What the client calls itself, from ApiVersions.
         client_software_version: Its version, likewise.
     """
@@ -50,7 +50,7 @@ class AskingConnection(Protocol):
 
     @property
     def peer_has_gone(self) -> bool:
-        """Whether the peer has closed its side, though what it sent before is still read."""
+        """Whether the peer has closed its side; what it sent before that is still read."""
         ...
 
     def answer_ready(self, slot: "ResponseSlot") -> None:
@@ -62,23 +62,23 @@ class AskingConnection(Protocol):
         ...
 
     def mute(self) -> None:
-        """Begin no further requests until `unmute`, as often as this was called."""
+        """Begin no further requests until `unmute` was called as often as this."""
         ...
 
     def unmute(self) -> None:
-        """Take one `mute` back."""
+        """Undo one `mute`."""
         ...
 
 
 class ResponseSlot:
     """Where one request's answer goes. Completed exactly once, by `complete`, `skip` or `close`.
 
-    Completing a slot of a connection that has gone away does nothing.
+    Completing a slot of a closed connection does nothing.
 
     Attributes:
-        connection: Who asked.
+        connection: Where the request came from.
         cost: The bytes that this request counts for while it is in flight.
-        held: The bytes of its answer that are part of the cost: one that has to wait for those before it.
+        held: The bytes of its answer that are part of the cost, while the answer waits for those before it.
     """
 
     __slots__ = ("answer", "connection", "cost", "held")

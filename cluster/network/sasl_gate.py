@@ -1,8 +1,8 @@
 """What a SASL listener puts before its dispatcher: nothing passes until the peer has authenticated.
 
 The gate is the dispatch of a new connection. Once the peer has proved its identity, the connection's frames go
-to the dispatcher directly; only where the session has an end (KIP-368) the gate stays, looks at the time of
-each request, and lets the peer authenticate again.
+to the dispatcher directly; only if the session has an end (KIP-368) does the gate stay, check the time of each request,
+and let the peer authenticate again.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cluster.security.authentication_log import AuthenticationLog
 
 REAUTHENTICATION_PAUSE_S: Final = 1.0
-"""A second authentication may begin so long after the one before, as in Kafka."""
+"""How long after one authentication the next may begin, as in Kafka."""
 _API_KEY: Final = Struct(">h")
 
 
@@ -36,7 +36,7 @@ class SaslGate:
     """The authentication of one connection.
 
     Args:
-        connection: Whose.
+        connection: The connection.
         settings: The listener's SASL.
         dispatch: Takes the requests of an authenticated peer.
         failure_delay_s: How long a refused peer waits for its answer
@@ -44,7 +44,7 @@ class SaslGate:
         frame_size_max: The largest request of an authenticated peer.
         monotonic: Seconds on a clock that never goes back.
         counters: Where authentications are counted.
-        log: Where failures go.
+        log: Where failures are logged.
     """
 
     __slots__ = (
@@ -88,11 +88,10 @@ class SaslGate:
         self._ends = 0.0
 
     def begin(self, frame: memoryview, slot: ResponseSlot) -> None:
-        """Begin what one frame asks for.
+        """Handle one frame: a step of the authentication, or a request.
 
         Raises:
-            RemoteProtocolError: the session has ended, or the frame is no request; the connection is to be
-                closed.
+            RemoteProtocolError: the session has ended, or the frame is not a request; the connection is to be closed.
         """
         exchange = self._exchange
         if exchange is not None:

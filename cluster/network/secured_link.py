@@ -14,7 +14,7 @@ from security.tls_session import TlsSession, failure_text
 from wire.errors import RemoteProtocolError
 
 ANSWER_MAX: Final = 512 * 1024
-"""The largest answer taken before authentication."""
+"""The largest answer accepted before authentication."""
 RENEWED_AT: Final = 0.9
 """At this part of a session's lifetime the connection is replaced."""
 RECEIVE_SIZE: Final = 64 * 1024
@@ -44,7 +44,7 @@ class TlsLink:
         """Complete the handshake.
 
         Raises:
-            AuthenticationError: the other side's certificate is not to be trusted, or it refuses ours.
+            AuthenticationError: the other side's certificate is not trusted, or it refuses ours.
             OSError: the connection broke.
         """
         session = self._session
@@ -91,13 +91,13 @@ class TlsLink:
 
 
 def dial_with_tls(dial: Dial, context: Callable[[], ssl.SSLContext]) -> Dial:
-    """Return a dial that puts TLS over each connection, and checks who answers.
+    """Return a dial that runs TLS over each connection, and verifies the other side.
 
     Args:
         dial: Makes the connection.
         context: Returns the certificates and rules that hold now.
 
-    The dial raises AuthenticationError where the other side is not to be trusted, or refuses us.
+    The dial raises AuthenticationError if the other side is not trusted, or refuses us.
     """
 
     async def dial_tls(host: str, port: int) -> Link:
@@ -140,14 +140,14 @@ class AuthenticatedLink:
 
 
 def dial_with_sasl(dial: Dial, credentials: SaslCredentials, client_id: str) -> Dial:
-    """Return a dial that authenticates each connection before it gives it away.
+    """Return a dial that authenticates each connection before returning it.
 
     Args:
         dial: Makes the connection.
-        credentials: Who we are.
+        credentials: Our own.
         client_id: The client id of the requests that authenticate.
 
-    The dial raises AuthenticationError where the other side refuses us.
+    The dial raises AuthenticationError if the other side refuses us.
     """
 
     async def dial_authenticated(host: str, port: int) -> Link:
@@ -169,7 +169,7 @@ def dial_with_sasl(dial: Dial, credentials: SaslCredentials, client_id: str) -> 
 
 
 async def _authenticate(link: Link, credentials: SaslCredentials, client_id: str) -> int:
-    """Carry the frames of one authentication; returns for how many milliseconds it lasts, 0 for ever."""
+    """Carry out one authentication; return for how many milliseconds it lasts, 0 for ever."""
     exchange = authenticate(credentials, client_id)
     frame = next(exchange)
     while True:

@@ -1,8 +1,8 @@
 """Which connections are cut off: those that idle, those that send a request too slowly, those that never
 read.
 
-The connections count what they do without looking at a clock; a look at all of them, now and then, sees from
-the counts what has moved. The times are therefore exact to one `interval_s`.
+The connections count what they do without reading a clock; a look at all of them, once per `interval_s`, sees from the
+counts what has moved. The times are therefore exact to one `interval_s`.
 """
 
 import math
@@ -13,7 +13,7 @@ INTERVAL_MAX_S: Final = 15.0
 
 
 class Watched(Protocol):
-    """What is known of a connection, and the notes that are kept on it."""
+    """What `SlowPeers` knows of a connection, and the notes that it keeps there."""
 
     idle_since: float
     noted_received: int
@@ -45,11 +45,11 @@ class SlowPeers:
 
     Args:
         idle_close_s: Seconds after which a connection that asks nothing, and waits for nothing, is closed;
-            zero or less is never.
-        slow_frame_s: So long a request may take to arrive before its rate is looked at.
+            zero or less means never.
+        slow_frame_s: How long a request may take to arrive before its rate is checked.
         slow_rate_min: The rate, in bytes a second, that a request must keep then.
-        unread_s: So long a peer may take nothing of what it asked for.
-        authentication_s: So long a peer may take to pass TLS and SASL.
+        unread_s: How long a peer may read nothing of what it asked for.
+        authentication_s: How long a peer may take to pass TLS and SASL.
     """
 
     __slots__ = (
@@ -79,7 +79,7 @@ class SlowPeers:
         self.interval_s = min(INTERVAL_MAX_S, shortest / LOOKS_PER_LIMIT)
 
     def judge(self, connection: Watched, now: float) -> str | None:
-        """Look at a connection; say why it is to be cut off, or None.
+        """Return why a connection is to be cut off, or None.
 
         Args:
             connection: The connection; the notes on it are brought up to date.
@@ -109,7 +109,7 @@ class SlowPeers:
         return None
 
     def _judge_frame(self, connection: Watched, now: float) -> str | None:
-        """A part of a request is there: has the rest come fast enough?"""
+        """Return why a connection with a part of a request is to be cut off, or None if the rest comes fast enough."""
         if connection.noted_frames != connection.frames_begun:
             connection.noted_frames = connection.frames_begun
             connection.frame_since = now

@@ -1,9 +1,8 @@
 """A connection over TCP: the trio shell around `frame_reader`, `connection` and `transmission`.
 
 Two tasks at most. The reader waits for the socket to be readable, receives once, and begins every whole
-request that has come, synchronously. The writer is started by the first answer that the socket does not take
-whole, and sleeps again when everything has gone: an answer that the socket takes at once, which is nearly
-every answer, costs no task switch.
+request that has come, synchronously. The writer is started by the first answer that the socket does not take whole, and
+sleeps again when everything is sent: an answer that the socket takes at once, as nearly all are, costs no task switch.
 
 The socket is a raw one on trio's readiness. trio's own streams would set TCP_NOTSENT_LOWAT, which costs more
 than nine tenths of the rate.
@@ -39,13 +38,13 @@ LINGER_S: Final = 1.0
 """How long a refused peer may take to read the answer before the connection is closed."""
 DISCARD_BYTES: Final = 64 * 1024
 CONTROL_BYTES_MAX: Final = 64 * 1024
-"""How much of TLS's own messages may wait for a peer that does not read: answers to key updates, alerts."""
+"""How many bytes of TLS's own messages may wait for a peer that does not read: answers to key updates, alerts."""
 LOW_WATER_MAX: Final = 16 * 1024
-"""At most so many bytes of a request are left in the socket before the reader is woken; see `_await_bytes`."""
+"""The most bytes of a request that are left in the socket before the reader is woken; see `_await_bytes`."""
 RECORD_BYTES_MAX: Final = 17 * 1024
-"""A TLS record with its header and tag, of which OpenSSL may hold all but the last byte."""
+"""The size of a TLS record with header and tag; OpenSSL can hold all of it but the last byte."""
 _COLD_READS: Final = trio.CapacityLimiter(16)
-"""The threads that read cold ranges of logs for clients; a disk that does not answer holds no other kind of work up."""
+"""The threads that read cold ranges of logs for clients, so that a disk that does not answer blocks no other work."""
 
 
 class SocketConnection(Connection):
@@ -63,7 +62,7 @@ class SocketConnection(Connection):
         budget: The broker's bytes in flight.
         counters: Where bytes and requests are counted.
         in_flight_bytes_max: The bound of this connection.
-        guard: What the peer has to pass; None on a PLAINTEXT listener.
+        guard: The authentication that the peer has to pass; None on a PLAINTEXT listener.
     """
 
     __slots__ = (
@@ -173,7 +172,7 @@ class SocketConnection(Connection):
             try:
                 await wait_readable(sock)
             except (trio.ClosedResourceError, ValueError):
-                return  # closed under our hands; a closed socket's descriptor is -1
+                return  # closed while we waited; a closed socket's descriptor is -1
             if self.closed or self.reads_no_more:
                 continue
             if not receive():
@@ -187,7 +186,7 @@ class SocketConnection(Connection):
                     return
 
     def _receive(self) -> bool:
-        """Receive once and begin what has come; False if the peer has left."""
+        """Receive once and begin the requests that are complete; False if the peer has left."""
         frames = self._frames
         try:
             count = self._socket.recv_into(frames.space())
@@ -212,7 +211,7 @@ class SocketConnection(Connection):
         """Have the system wake the reader for many bytes at a time while the rest of a large request comes.
 
         A client that encrypts each record of a batch by itself sends a packet for each, and a wake for each
-        would cost more than its decryption. Nothing is delayed: a request begins when the whole of it is here.
+        would cost more than its decryption. Nothing is delayed: a request begins only when the whole of it is here.
         """
         low_water = LOW_WATER_MAX if missing >= LOW_WATER_MAX else 1
         if low_water != self._low_water:
@@ -220,7 +219,7 @@ class SocketConnection(Connection):
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, low_water)
 
     async def _shake_hands(self, tls: TlsSession) -> bool:
-        """Let the peer pass TLS, and learn who it is; False if the connection is to be closed."""
+        """Complete the TLS handshake, and name the peer; False if the connection is to be closed."""
         guard = self._guard
         assert guard is not None
         assert guard.tls is not None
@@ -239,7 +238,7 @@ class SocketConnection(Connection):
                 tls.feed(scratch[:count])
                 async with guard.tls.turns:
                     is_complete = tls.handshake()
-                    # The turn is held until the loop has come round: other tasks run between the handshakes.
+                    # The turn is held for one round of the loop: other tasks run between the handshakes.
                     await trio.lowlevel.checkpoint()
                 self._flush()
                 if self.closed:
@@ -257,7 +256,7 @@ class SocketConnection(Connection):
             return False
 
     def _receive_into(self, space: memoryview) -> int | None:
-        """Receive once; None if nothing has come, 0 if the peer has left."""
+        """Receive once and return the number of bytes; None if there are none, 0 if the peer has left."""
         try:
             count = self._socket.recv_into(space)
         except BlockingIOError:
@@ -270,7 +269,7 @@ class SocketConnection(Connection):
         return count
 
     def _receive_tls(self) -> bool:
-        """Receive once, decrypt and begin what has come; False if the peer has left."""
+        """Receive once, decrypt, and begin the requests that are complete; False if the peer has left."""
         tls, guard = self._tls, self._guard
         assert tls is not None
         assert guard is not None
@@ -308,12 +307,12 @@ class SocketConnection(Connection):
             self._flush()
         if self.closed:
             return False
-        # What OpenSSL holds of a record is not in the socket any more, and is not in the frame yet.
+        # The part of a record that OpenSSL holds is no longer in the socket, and not yet in the frame.
         self._await_bytes(frames.missing_bytes - RECORD_BYTES_MAX)
         return True
 
     def _flush(self) -> None:
-        """Send what TLS has to say by itself."""
+        """Send TLS's own messages."""
         try:
             before = self._transmission.sent_bytes
             progress = self._transmission.pump()
@@ -412,7 +411,7 @@ class SocketConnection(Connection):
         nursery.start_soon(self._refuse_later, slot, answer, delay_s, name=f"refusal of {self.peer}")
 
     def _discard(self) -> bool:
-        """Throw away what has come; False if the peer has left."""
+        """Discard input; False if the peer has left."""
         try:
             return bool(self._socket.recv(DISCARD_BYTES))
         except BlockingIOError:
@@ -421,7 +420,7 @@ class SocketConnection(Connection):
             return False
 
     async def _refuse_later(self, slot: ResponseSlot, answer: Answer | None, delay_s: float) -> None:
-        """Send a last answer, and see it out: a close with unread input behind it would eat the answer."""
+        """Send a last answer and wait until it is read: closing with unread input would reset the connection."""
         await trio.sleep(delay_s)
         if self.closed:
             return
@@ -431,7 +430,7 @@ class SocketConnection(Connection):
         await self._see_out()
 
     async def _see_out(self) -> None:
-        """Let the peer read what was sent last, and close."""
+        """Wait until the peer has read the last answer, and close."""
         with trio.move_on_after(LINGER_S), contextlib.suppress(OSError, trio.ClosedResourceError, ValueError):
             while not self.closed and self._transmission:
                 await trio.lowlevel.wait_writable(self._socket)

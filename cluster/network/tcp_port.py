@@ -1,4 +1,4 @@
-"""A port of this machine: binding it, accepting on it, and refusing those who come too fast."""
+"""A port of this machine: binding it, accepting on it, and refusing peers that connect too fast."""
 
 import errno
 import logging
@@ -18,14 +18,14 @@ logger = logging.getLogger(__name__)
 ACCEPTS_AT_ONCE: Final = 64
 """Connections accepted before other tasks get their turn."""
 ACCEPT_TURN_S: Final = 0.002
-"""How long accepting may hold the loop at a time: with TLS a connection is dear before it has said anything."""
+"""How long accepting may hold the loop at a time: with TLS a connection is expensive before it has sent anything."""
 ACCEPT_RETRY_S: Final = 0.1
-"""How long accepting rests after it failed: for want of descriptors or memory, or as an interface is down."""
+"""How long accepting pauses after a failure, such as a lack of descriptors or memory, or an interface that is down."""
 
 _OURS: Final = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EOPNOTSUPP, errno.EFAULT})
-"""What accepting fails with where we have made a mistake; whatever else it fails with, the network or the host has."""
+"""Errors of accepting that are bugs of ours; all others are faults of the network or the host."""
 HELD_MAX: Final = 500
-"""Connections that came too fast for their address and are held unread; beyond them such are closed at once."""
+"""How many connections over their address's rate are held unread; beyond that they are closed at once."""
 
 _PEER_LEFT: Final = frozenset({errno.ECONNABORTED, errno.EPROTO, errno.EPERM, errno.EINTR})
 
@@ -34,10 +34,10 @@ class TcpPort:
     """A listening socket.
 
     Args:
-        arrivals: What awaits those who come.
+        arrivals: How connections are served.
 
     Raises:
-        ListenError: the port cannot be taken.
+        ListenError: the port cannot be bound.
     """
 
     def __init__(self, arrivals: Arrivals) -> None:
@@ -47,7 +47,7 @@ class TcpPort:
 
     @property
     def number(self) -> int:
-        """The port's number, also where the endpoint's is 0."""
+        """The port's number, even if the endpoint's is 0."""
         number: int = self._socket.getsockname()[1]
         return number
 
@@ -103,7 +103,7 @@ class TcpPort:
                     break
 
     async def _hold(self, sock: socket.socket, seconds: float) -> None:
-        """Keep a connection unread, then close it: a peer that is refused at once comes again at once."""
+        """Hold a connection unread, then close it: a peer that is refused at once reconnects at once."""
         self._held += 1
         try:
             await trio.sleep(seconds)
@@ -169,7 +169,7 @@ def _listen(endpoint: Endpoint, limits: NetworkLimits) -> socket.socket:
 
 
 def _resolve(endpoint: Endpoint) -> tuple[socket.AddressFamily, tuple[str, int]]:
-    """Return the address to bind; an empty host is every address, of both families where there is IPv6."""
+    """Return the address to bind; an empty host is every address, of both families if there is IPv6."""
     if not endpoint.host:
         if socket.has_dualstack_ipv6():
             return socket.AF_INET6, ("::", endpoint.port)

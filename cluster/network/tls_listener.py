@@ -1,4 +1,4 @@
-"""TLS of one listener: makes the sessions of its connections, and names their peers."""
+"""The TLS of one listener: makes the sessions of its connections, and names their peers."""
 
 import ssl
 from typing import Final
@@ -17,7 +17,7 @@ HANDSHAKES_PER_TURN: Final = 4
 
 
 class UnnamedPeerError(Exception):
-    """A peer's certificate is valid, and yields no principal."""
+    """A peer's certificate is valid, but yields no principal."""
 
 
 class TlsListener:
@@ -26,12 +26,12 @@ class TlsListener:
     Args:
         context: The certificates and rules for new connections; replaced when the key store changes.
         mapping: Turns the subject of a client's certificate into a principal's name.
-        names_peers: Whether the certificate is who the peer is; on a SASL listener it is not.
+        names_peers: Whether the certificate identifies the peer; on a SASL listener it does not.
 
     Attributes:
         context: As above.
         turns: Bounds the handshakes that compute at a time.
-        scratch: Ciphertext is received into it; nothing of it is kept between two tasks.
+        scratch: A buffer to receive ciphertext into; its content is never kept across a task switch.
     """
 
     def __init__(self, context: ssl.SSLContext, mapping: PrincipalMapping, *, names_peers: bool) -> None:
@@ -46,7 +46,7 @@ class TlsListener:
         return TlsSession(self.context, server_side=True)
 
     def principal_of(self, session: TlsSession) -> KafkaPrincipal:
-        """Return who a peer is whose handshake is complete.
+        """Return the principal of a peer whose handshake is complete.
 
         Raises:
             UnnamedPeerError: the subject of its certificate is malformed, or no mapping rule matches it.

@@ -1,7 +1,7 @@
-"""What is on its way out on one socket under TLS: the same parts in order, encrypted a piece at a time.
+"""The output of one socket under TLS: the same parts as without, in order, encrypted a piece at a time.
 
 Files cannot go by ``sendfile``: their bytes have to pass through the cipher. Ranges are read into a pooled
-buffer, 256 KiB at a time, and the next piece is encrypted when the ciphertext of the one before has gone, so a
+buffer, 256 KiB at a time, and the next piece is encrypted when the ciphertext of the previous one has been sent, so a
 connection holds one piece of ciphertext however long its answers are.
 """
 
@@ -25,7 +25,7 @@ from wire.file_range import NOWAIT_UNSUPPORTED, FileRange
 PIECE: Final = 256 * 1024
 """How many plain bytes are encrypted at a time."""
 JOINED: Final = 64 * 1024
-"""Up to here small parts are joined, so that they share records."""
+"""Parts of up to this many bytes are joined, so that they share TLS records."""
 
 
 class TlsTransmission(Transmission):
@@ -34,7 +34,7 @@ class TlsTransmission(Transmission):
     Args:
         sock: A connected, non-blocking socket.
         pool: Where the buffer for reads of files is borrowed from.
-        tls: The connection's TLS; what it has to say by itself goes out with `pump`, too.
+        tls: The connection's TLS; `pump` sends its own messages, too.
     """
 
     __slots__ = ("_cipher", "_tls")
@@ -51,7 +51,7 @@ class TlsTransmission(Transmission):
         """Send an answer behind what is still queued.
 
         Raises:
-            OSError: the connection is broken; ShortFileError if it is the file that is.
+            OSError: the connection is broken; ShortFileError if a file is too short.
         """
         if isinstance(answer, bytes | bytearray | memoryview | FileRange):
             self._queue.append(answer)
@@ -63,7 +63,7 @@ class TlsTransmission(Transmission):
         """Send as much of the queue as the socket takes and memory holds.
 
         Raises:
-            OSError: the connection is broken; ShortFileError if it is the file that is.
+            OSError: the connection is broken; ShortFileError if a file is too short.
         """
         while True:
             if not self._send_cipher():
@@ -76,7 +76,7 @@ class TlsTransmission(Transmission):
                 return Progress.COLD
 
     def clear(self) -> None:
-        """Forget what was not sent; files are let go."""
+        """Drop what was not sent, and its references to files."""
         super().clear()
         self._cipher = memoryview(b"")
 

@@ -1,11 +1,10 @@
-"""What is on its way out on one non-blocking socket: bytes and ranges of files, in order.
+"""The output of one non-blocking socket: bytes and ranges of files, in order.
 
 Small parts that follow each other are gathered into one send; a range of up to 32 KiB is read and gathered
 with them. A larger one is sent by ``sendfile`` behind a send that says MSG_MORE. A range that may not be in the
-page cache (``hot`` is False) is read with RWF_NOWAIT; where that finds it absent, the caller reads it in a
-thread.
+page cache (``hot`` is False) is read with RWF_NOWAIT; if that finds it absent, the caller reads it in a thread.
 
-Nothing here waits. `send` and `pump` return what is to be waited for.
+Nothing here waits: `send` and `pump` return what to wait for.
 """
 
 import errno
@@ -26,21 +25,21 @@ GATHER_BYTES: Final = 256 * 1024
 GATHER_PARTS: Final = 512
 """The same in parts; the kernel takes 1,024."""
 JOIN_BYTES: Final = 32 * 1024
-"""Up to here parts are joined: one copy is cheaper than a vector."""
+"""Parts of up to this many bytes are joined: one copy is cheaper than a vector."""
 COLD_READ: Final = 256 * 1024
 """How much of a range that may be on disk is read at a time."""
 
 
 class Progress(Enum):
-    """What sending has come to."""
+    """The outcome of sending."""
 
     DONE = "done"  # nothing is left
     BLOCKED = "blocked"  # the socket takes no more for now
-    COLD = "cold"  # what `next_cold` names has to be read in a thread, and given to `cold_data`
+    COLD = "cold"  # what `next_cold` names has to be read in a thread, and passed to `cold_data`
 
 
 class ShortFileError(OSError):
-    """A file ends before the range that was promised from it: the connection can only be closed."""
+    """A file ends before a range that the answer promised: the connection can only be closed."""
 
 
 class Transmission:
@@ -72,7 +71,7 @@ class Transmission:
         """Send an answer behind what is still queued.
 
         Raises:
-            OSError: the connection is broken; ShortFileError if it is the file that is.
+            OSError: the connection is broken; ShortFileError if a file is too short.
         """
         queue = self._queue
         if isinstance(answer, bytes | bytearray | memoryview):
@@ -99,7 +98,7 @@ class Transmission:
         """Send as much of the queue as the socket takes and memory holds.
 
         Raises:
-            OSError: the connection is broken; ShortFileError if it is the file that is.
+            OSError: the connection is broken; ShortFileError if a file is too short.
         """
         queue = self._queue
         while queue:
@@ -148,7 +147,7 @@ class Transmission:
         return Progress.BLOCKED
 
     def _send_file(self, file_range: FileRange) -> Progress:
-        """Send a range that is in the page cache without its bytes passing through us."""
+        """Send a range that is in the page cache by ``sendfile``, without copying its bytes."""
         fd = descriptor_of(file_range)
         while self._done < file_range.size:
             try:
@@ -165,7 +164,7 @@ class Transmission:
         return Progress.DONE
 
     def _send_cold(self, file_range: FileRange) -> Progress:
-        """Send what of a range is in memory; COLD where the next of it is on the disk."""
+        """Send the part of a range that is in memory; COLD if the rest is on the disk."""
         fd = descriptor_of(file_range)
         scratch = self._pool.borrow(COLD_READ)
         try:
@@ -179,7 +178,7 @@ class Transmission:
                 except OSError as error:
                     if error.errno not in NOWAIT_UNSUPPORTED:
                         raise
-                    # A file system in memory (tmpfs) knows no such reads, nor a disk to wait for.
+                    # A file system in memory (tmpfs) does not support such reads, and has no disk to wait for.
                     return self._send_file(file_range)
                 if count == 0:
                     raise short_file(file_range)
@@ -204,7 +203,7 @@ class Transmission:
         return FileRange(file_range.file, file_range.position + self._done, size, hot=False)
 
     def cold_data(self, data: bytes) -> None:
-        """Take what was read of `next_cold`; `pump` goes on from there."""
+        """Accept what was read of `next_cold`; `pump` goes on from there."""
         file_range = self._queue[0]
         assert isinstance(file_range, FileRange)
         self._cold = False
@@ -217,7 +216,7 @@ class Transmission:
         self._queue.appendleft(data)
 
     def clear(self) -> None:
-        """Forget what was not sent; files are let go."""
+        """Drop what was not sent, and its references to files."""
         self._queue.clear()
         self._cold = False
         self._done = 0
