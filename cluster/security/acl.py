@@ -1,6 +1,6 @@
 """Access control rules as values: resources, patterns, rules, and the filters that administrators search with.
 
-The codes themselves stand in `wire.acl_codes`, because clients use them, too.
+The codes themselves are in `wire.acl_codes`, because clients use them, too.
 """
 
 from collections.abc import Mapping
@@ -77,7 +77,7 @@ class AclFilter:
         name: The resource's name; how it is compared depends on `pattern_type`.
         pattern_type: LITERAL and PREFIXED compare type and name; ANY compares the name only; MATCH selects every
             pattern that applies to a resource of this name.
-        principal: The principal exactly as rules have it; `User:*` stands for itself.
+        principal: The principal exactly as rules have it; `User:*` matches only itself.
         host: The host, likewise.
         operation: The operation.
         permission: The permission.
@@ -117,7 +117,7 @@ class AclFilter:
 
     @property
     def named_patterns(self) -> tuple[ResourcePattern, ...]:
-        """The patterns that the filter names outright, whether or not they have rules."""
+        """The patterns that the filter names exactly, whether or not they have rules."""
         if self.resource_type is None or self.name is None or self.pattern_type is PatternType.MATCH:
             return ()
         kinds = (PatternType.LITERAL, PatternType.PREFIXED)

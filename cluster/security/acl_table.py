@@ -36,7 +36,7 @@ class _PatternRules:
             self.by_principal.setdefault(rule.principal, []).append(rule)
 
     def matching(self, principal: str, host: str) -> Iterator[AclRule]:
-        """Yield the rules that speak of a principal at an address."""
+        """Yield the rules that match a principal at an address."""
         for name in (principal, EVERY_USER):
             for rule in self.by_principal.get(name, ()):
                 if rule.host in (host, WILDCARD):
@@ -44,7 +44,7 @@ class _PatternRules:
 
 
 class AclTable:
-    """Every rule there is.
+    """All rules of the cluster.
 
     Attributes:
         generation: Grows with every change: verdicts of an earlier generation are stale.
@@ -76,7 +76,7 @@ class AclTable:
         self.generation += 1
 
     def replace_all(self, rules: Iterable[tuple[ResourcePattern, frozenset[AclRule]]]) -> None:
-        """Replace every rule there is."""
+        """Replace all rules."""
         self._literal.clear()
         self._prefixed.clear()
         for lengths in self._lengths.values():
@@ -114,11 +114,11 @@ class AclTable:
             principal: `Type:name`, compared with its case.
             host: The client's address as Java writes it.
             operation: What it wants to do.
-            resource_type: To what.
+            resource_type: The type of resource to do it to.
             name: The resource's name.
 
         Returns:
-            The verdict, or None where the resource has no rule at all, for anybody.
+            The verdict, or None if the resource has no rule at all, for any principal.
         """
         applying = list(self._applying(resource_type, name))
         if not applying:

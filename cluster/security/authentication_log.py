@@ -8,7 +8,7 @@ from typing import Final
 audit = logging.getLogger("ottla.audit")
 
 LINES_PER_ADDRESS_S: Final = 1.0
-"""One address gets a line a second at most; the next line says how many were left out."""
+"""An address gets at most one line in this time; the next line says how many were left out."""
 ADDRESSES_MAX: Final = 4096
 
 
@@ -26,14 +26,14 @@ class AuthenticationLog:
         self._seen: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
     def failed(self, address: str, listener: str, mechanism: str, user: str, reason: str) -> None:
-        """Log a failure, unless this address had a line within the last second.
+        """Log a failure, unless this address had a line within the interval.
 
         Args:
             address: The peer's address, without its port.
             listener: Where it came in.
             mechanism: The SASL mechanism, or ``TLS``; empty where none was chosen.
-            user: Who it claimed to be; what a stranger sent, so it is quoted.
-            reason: What is wrong; it holds no secret.
+            user: The user name that the peer claimed; untrusted, so it is quoted.
+            reason: Why authentication failed; without secrets.
         """
         now = self._monotonic()
         last, left_out = self._seen.pop(address, (-LINES_PER_ADDRESS_S, 0))

@@ -2,8 +2,8 @@
 
 Verdicts are kept for each subject, which is a principal at an address, until any rule changes: produce and fetch pay
 one dict look-up for each topic. The audit log is the logger `ottla.audit`: a denial at INFO, a permission at DEBUG,
-and questions that nobody is refused for (lists, authorized operations) not at all. Its fields are quoted, because names
-come from strangers.
+and checks that refuse nothing (lists, authorized operations) not at all. Its fields are quoted, because names are
+untrusted.
 """
 
 import json
@@ -25,7 +25,7 @@ VERDICTS_MAX: Final = 20_000
 """How many verdicts are kept of one subject: a client can ask about any number of names."""
 _LOGGED_TEXT_MAX: Final = 300
 _Question: TypeAlias = tuple[Operation, ResourceType, str | None]
-"""What is asked about which resource; None for any resource of the type."""
+"""An operation, a type of resource, and a name; None for any resource of the type."""
 
 
 class Subject:
@@ -49,7 +49,7 @@ class Subject:
 
     @property
     def generation(self) -> int:
-        """The generation of the rules: what was decided in an earlier one is to be asked again."""
+        """The generation of the rules: verdicts of an earlier one must be decided again."""
         return self._authorizer.table.generation
 
     def may(
@@ -62,15 +62,15 @@ class Subject:
         count: int = 1,
         quiet: bool = False,
     ) -> bool:
-        """Whether this subject may do something to a resource.
+        """Return whether this subject is allowed an operation on a resource.
 
         Args:
-            operation: What.
-            resource_type: To which type of resource.
-            name: To which one.
-            api: The API that asks, for the audit log.
-            count: How often the resource stands in the request, for the audit log.
-            quiet: Whether a refusal is not logged: the answer decides only what is shown, or another check follows.
+            operation: The operation.
+            resource_type: The type of the resource.
+            name: The resource's name.
+            api: The API that is served, for the audit log.
+            count: How often the resource occurs in the request, for the audit log.
+            quiet: Whether not to log a refusal: the answer decides only what is shown, or another check follows.
         """
         key: _Question = (operation, resource_type, name)
         verdict = self._kept().get(key)
@@ -84,7 +84,7 @@ class Subject:
         return verdict
 
     def may_somewhere(self, operation: Operation, resource_type: ResourceType, *, api: str = "") -> bool:
-        """Whether this subject may do something to at least one resource of a type, existing or not."""
+        """Return whether this subject is allowed an operation on at least one resource of a type, existing or not."""
         key: _Question = (operation, resource_type, None)
         verdict = self._kept().get(key)
         if verdict is None:
@@ -124,7 +124,7 @@ class Subject:
 
 
 class Authorizer:
-    """Decides by super users, rules, and what holds where there is no rule.
+    """Decides by super users, rules, and the default for resources without rules.
 
     Args:
         super_users: The principals that may do everything, as `super.users` lists them.
@@ -143,7 +143,7 @@ class Authorizer:
         self._subjects: OrderedDict[tuple[str, str], Subject] = OrderedDict()
 
     def subject(self, principal: str, address: str) -> Subject:
-        """Return the subject of a principal at an address, with the verdicts that are kept of it.
+        """Return the subject of a principal at an address, with its cached verdicts.
 
         Args:
             principal: `Type:name`.
@@ -163,7 +163,7 @@ class Authorizer:
         return found
 
     def decide(self, subject: Subject, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Decide anew, without the verdicts that are kept."""
+        """Decide without the cached verdicts."""
         if subject.is_super_user:
             return True
         verdict = self.table.decide(subject.principal, subject.host, operation, resource_type, name)
@@ -180,5 +180,5 @@ class Authorizer:
 
 
 def quoted(text: str) -> str:
-    """Return a stranger's text for a log line: quoted, controls escaped, cut to a bounded length."""
+    """Return untrusted text for a log line: quoted, controls escaped, cut to a bounded length."""
     return json.dumps(text if len(text) <= _LOGGED_TEXT_MAX else text[:_LOGGED_TEXT_MAX] + "...")

@@ -1,7 +1,7 @@
 """Validation of bearer tokens (JWT, RFC 7519) for OAUTHBEARER: without a signature for development, or by JWKS.
 
-Everything that a token says is a stranger's until its signature holds: sizes, depths and types are checked, and
-nothing of it is put into a message.
+A token's content is untrusted until its signature is verified: sizes, depths and types are checked, and none of it is
+put into a message.
 """
 
 import base64
@@ -21,19 +21,19 @@ class SigningKeys(Protocol):
     """The keys that tokens may be signed with."""
 
     def verify(self, kid: str, algorithm: str, signed: bytes, signature: bytes) -> bool:
-        """Whether the key `kid` made a signature; False too where there is no such key."""
+        """Whether the key `kid` made a signature; also False if there is no such key."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class UnsecuredRules:
-    """What an unsigned token has to say.
+    """The claims that an unsigned token must have.
 
     Attributes:
         principal_claim: The claim that names the principal.
         scope_claim: The claim that holds the scope.
-        required_scope: Scopes that must be among it.
-        clock_skew_ms: How far clocks may be apart.
+        required_scope: Scopes that it must contain.
+        clock_skew_ms: By how many milliseconds clocks may differ.
     """
 
     principal_claim: str = "sub"
@@ -44,15 +44,15 @@ class UnsecuredRules:
 
 @dataclass(frozen=True, slots=True)
 class SignedRules:
-    """What a signed token has to say.
+    """The claims that a signed token must have.
 
     Attributes:
         subject_claim: The claim that names the principal.
         scope_claim: The claim that holds the scope.
-        issuer: Who must have issued it; None for anybody.
-        audience: Whom it must be for, one of these. A token that names an audience is refused where none is
-            expected.
-        clock_skew_ms: How far clocks may be apart.
+        issuer: The required issuer; None for any.
+        audience: The audiences, one of which the token must name. A token that names an audience is refused where none
+            is expected.
+        clock_skew_ms: By how many milliseconds clocks may differ.
     """
 
     subject_claim: str = "sub"
@@ -88,7 +88,7 @@ def validate_signed(token: str, rules: SignedRules, keys: SigningKeys, now_ms: i
     """Check a token against a key set.
 
     Raises:
-        BearerTokenError: it is malformed, its signature does not hold, or a claim is not as it has to be.
+        BearerTokenError: it is malformed, its signature is invalid, or a claim breaks a rule.
     """
     header, claims, signed, signature = _parse(token)
     algorithm, kid = header.get("alg"), header.get("kid", "")
@@ -122,11 +122,11 @@ def validate_signed(token: str, rules: SignedRules, keys: SigningKeys, now_ms: i
 ALGORITHMS: Final = frozenset(
     f"{family}{size}" for family in ("RS", "PS", "ES") for size in (256, 384, 512)
 ) | {"EdDSA"}
-"""Signatures by private keys only: a shared secret could be the public key of the issuer, taken for one."""
+"""Asymmetric algorithms only: with HMAC, the issuer's public key could pass for a shared secret."""
 
 
 def _parse(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any], bytes, bytes]:
-    """Return header, claims, what is signed, and the signature."""
+    """Return header, claims, the bytes that are signed, and the signature."""
     if len(token) > TOKEN_BYTES_MAX:
         raise BearerTokenError(f"the token is longer than {TOKEN_BYTES_MAX} bytes")
     parts = token.split(".")
@@ -140,7 +140,7 @@ def decode_base64(text: str) -> bytes:
     """Decode base64 of either alphabet, padded or not.
 
     Raises:
-        BearerTokenError: it is none.
+        BearerTokenError: it is not base64.
     """
     plain = text.rstrip("=").replace("-", "+").replace("_", "/")
     try:
@@ -176,7 +176,7 @@ def _time_ms(claims: Mapping[str, Any], name: str, *, required: bool) -> int | N
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BearerTokenError(f"the claim {name} is no time")
-    # Compared first: an integer of 400 digits is no float, and NaN is in no range.
+    # Compared first: an integer of 400 digits does not fit into a float, and NaN is in no range.
     if not 0 <= value <= 1 << 40:
         raise BearerTokenError(f"the claim {name} is out of range")
     return int(value * 1000)

@@ -23,12 +23,12 @@ class DelegationToken:
 
     Attributes:
         token_id: Its id, which is the user name of its login.
-        owner: Whom a login by it stands for.
-        requester: Who asked for it.
+        owner: The principal that a login by the token acts as.
+        requester: The principal that asked for it.
         renewers: Who may renew and expire it besides its owner.
         issued_ms: When it was made, in wall time.
         max_ms: Until when it can be renewed.
-        expires_ms: Until when it holds.
+        expires_ms: Until when it is valid.
         hmac: The signature of its id, which is the password of its login. A secret.
     """
 
@@ -47,7 +47,7 @@ class DelegationToken:
         return base64.b64encode(self.hmac).decode()
 
     def concerns(self, principal: KafkaPrincipal) -> bool:
-        """Whether a principal may see it without any rule: its owner, its requester, and its renewers."""
+        """Whether a principal may see it without an ACL: its owner, its requester, and its renewers."""
         return principal in (self.owner, self.requester, *self.renewers)
 
     def may_change(self, principal: KafkaPrincipal) -> bool:
@@ -73,10 +73,10 @@ class TokenSettings:
 
 
 class DelegationTokens:
-    """The tokens of a cluster, by id and by HMAC; pure, without time of its own.
+    """The tokens of a cluster, by id and by HMAC; pure, without a clock.
 
     Args:
-        settings: Lifetimes and the secret; None where tokens are switched off.
+        settings: Lifetimes and the secret; None if tokens are switched off.
     """
 
     __slots__ = ("_by_hmac", "_by_id", "settings")
@@ -97,7 +97,7 @@ class DelegationTokens:
         return self._by_id.get(token_id)
 
     def keep(self, token: DelegationToken) -> None:
-        """Take over a token, in place of an earlier state of it."""
+        """Add a token, or replace its earlier state."""
         self.drop(token.token_id)
         self._by_id[token.token_id] = token
         self._by_hmac[token.hmac] = token
@@ -125,18 +125,18 @@ class DelegationTokens:
         now_ms: WallMs,
         random: bytes,
     ) -> DelegationToken:
-        """Return a new token, which is not kept yet.
+        """Return a new token, without adding it.
 
         Args:
-            owner: Whom a login by it stands for.
-            requester: Who asks for it.
+            owner: The principal that a login by the token acts as.
+            requester: The principal that asks for it.
             renewers: Who may renew it besides.
-            lifetime_ms: How long it is to be renewable; zero or less is as long as may be.
+            lifetime_ms: How long it can be renewed; zero or less means for the maximum.
             now_ms: The wall time.
             random: 16 random bytes, for its id.
 
         Raises:
-            ApiError: a renewer is no user, or tokens are switched off.
+            ApiError: a renewer is not a user, or tokens are switched off.
         """
         if any(renewer.type != USER_TYPE for renewer in renewers):
             raise ApiError(Error.INVALID_PRINCIPAL_TYPE, "only users renew tokens")
@@ -171,7 +171,7 @@ class DelegationTokens:
     def expired(
         self, token_hmac: bytes, principal: KafkaPrincipal, period_ms: int, now_ms: WallMs
     ) -> DelegationToken:
-        """Return a token that ends after a period; a negative one ends it now: then it is to be removed.
+        """Return a token that ends after a period; a negative one ends it now, and the caller then removes it.
 
         Raises:
             ApiError: there is no such token, the principal may not end it, or it has expired already.

@@ -1,7 +1,7 @@
 """The public keys of a token issuer (JWKS, RFC 7517), fetched, kept and looked up by their ids.
 
-A key that is not known asks for one early refresh, at most once a minute for each id and for 16 ids at a time, so
-that strangers who invent ids cannot make the broker call the issuer.
+An unknown key id triggers one early refresh, at most once a minute for each id and for 16 ids at a time, so that
+strangers who invent ids cannot make the broker flood the issuer.
 """
 
 import json
@@ -70,10 +70,10 @@ class JsonWebKeys:
         self._wanted = trio.Event()
 
     def load(self, data: bytes) -> None:
-        """Take over a key set.
+        """Replace the keys with a key set.
 
         Raises:
-            JwksError: it is none.
+            JwksError: it is not a key set.
         """
         try:
             found = json.loads(data)["keys"]
@@ -83,7 +83,7 @@ class JsonWebKeys:
         self._keys = keys
 
     async def run(self) -> None:
-        """Fetch the keys now, in intervals, and early where a key is missing; until cancelled."""
+        """Fetch the keys now, at intervals, and early if a key is missing; until cancelled."""
         pause_s = self._retry_s
         while True:
             try:
@@ -112,7 +112,7 @@ class JsonWebKeys:
             return False
 
     def _want(self, kid: str) -> None:
-        """Ask for an early refresh, unless this key or too many others were asked for within the last minute."""
+        """Request an early refresh, unless this key or too many others requested one within the last minute."""
         now = self._monotonic()
         while self._missing and now - next(iter(self._missing.values())) >= EARLY_REFRESH_S:
             self._missing.popitem(last=False)
@@ -122,7 +122,7 @@ class JsonWebKeys:
 
 
 def fetch(url: str) -> bytes:
-    """Read a key set; blocks, so call it in a thread.
+    """Fetch a key set; blocks, so call it in a thread.
 
     Raises:
         JwksError: the URL is neither ``https:`` nor ``file:``, or the answer is too large.
@@ -147,10 +147,10 @@ def fetch(url: str) -> bytes:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follows nobody elsewhere: the keys decide who is let in."""
+    """Refuses redirects: the keys decide who is let in."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Refuse; the redirect then counts as the error that it is here."""
+        """Return None, so that the redirect raises HTTPError."""
 
 
 def _is_signed(key: Mapping[str, Any], algorithm: str, signed: bytes, signature: bytes) -> bool:
@@ -190,10 +190,10 @@ def _check_rsa(key: Mapping[str, Any], algorithm: str, signed: bytes, signature:
 
 
 def _check_ec(key: Mapping[str, Any], algorithm: str, signed: bytes, signature: bytes) -> None:
-    """Check a signature of two numbers side by side, as JWS has it.
+    """Check an ECDSA signature in the form of JWS: two numbers, concatenated.
 
     Raises:
-        ValueError: key or signature are not the algorithm's.
+        ValueError: the key or the signature does not fit the algorithm.
     """
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature

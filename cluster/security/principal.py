@@ -18,7 +18,7 @@ class KafkaPrincipal:
     """An authenticated identity, or `ANONYMOUS`.
 
     Attributes:
-        type: The kind of principal; ``User`` for everybody that Kafka's own builder names.
+        type: The kind of principal; always ``User`` from Kafka's own builder.
         name: The name within that kind.
         token_authenticated: Whether a delegation token proved it. It takes no part in comparisons.
     """
@@ -32,11 +32,11 @@ class KafkaPrincipal:
 
 
 ANONYMOUS: Final = KafkaPrincipal(USER_TYPE, "ANONYMOUS")
-"""A peer that proved nothing: on a PLAINTEXT listener, or on an SSL one without a certificate."""
+"""An unauthenticated peer: on a PLAINTEXT listener, or on an SSL one without a certificate."""
 
 
 def parse_principal(text: str) -> KafkaPrincipal:
-    """Read ``type:name``, split at the first colon; both parts are kept as they are.
+    """Read ``type:name``, split at the first colon; both parts are kept unchanged.
 
     Raises:
         PrincipalError: there is no colon, or one of the parts is empty.

@@ -2,8 +2,8 @@
 
     RULE:pattern/replacement/[L|U], ..., DEFAULT
 
-The first rule whose pattern matches the whole subject gives the name, in lower or upper case where it says so;
-DEFAULT gives the subject itself. In patterns and replacements ``\\/`` and ``\\,`` stand for the bare sign.
+The first rule whose pattern matches the whole subject determines the name, in lower case with L or upper case with U;
+DEFAULT is the subject itself. In patterns and replacements ``\\/`` and ``\\,`` stand for the bare character.
 """
 
 import re
@@ -16,15 +16,15 @@ _REFERENCE: Final = re.compile(r"\$(\d)")
 
 
 class MappingRuleError(ValueError):
-    """A rule is not written as Kafka has it, or its pattern is none that we can compile."""
+    """A rule is not written as Kafka has it, or its pattern does not compile."""
 
 
 class NoMappingError(ValueError):
-    """No rule matches the subject of a certificate: its owner has no name, and is not served."""
+    """No rule matches the subject of a certificate: its owner has no name, and is refused."""
 
 
 class _Rule(NamedTuple):
-    pattern: re.Pattern[str] | None  # None of DEFAULT
+    pattern: re.Pattern[str] | None  # None for DEFAULT
     replacement: str
     case: str
 

@@ -1,7 +1,7 @@
 """One authentication of one connection, without I/O: frames in, answers and a verdict out.
 
-The frames that may come, and in which order, are the table of `cluster.statemachines.sasl`. A frame that the
-table does not foresee ends the exchange; nothing here raises for what a peer sends.
+The frames that may come, and in which order, are the table of `cluster.statemachines.sasl`. A frame that the table does
+not allow ends the exchange; nothing here raises for what a peer sends.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,15 +20,15 @@ from wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResp
 from wire.schema import Response
 
 AnswerVersions: TypeAlias = Callable[[ApiVersionsRequest | None, int], ApiVersionsResponse]
-"""Answers ApiVersions of a version; of one that we do not serve the request is None."""
+"""Answers ApiVersions in a version; for one that we do not serve the request is None."""
 API_VERSIONS_MAX: Final = 4
 SHOWN_TEXT: Final = 64
-"""How much of what a stranger sent is shown in a log line."""
+"""How much untrusted text is shown in a log line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The exchange goes on after this answer; `software` is what ApiVersions said of the client."""
+    """The exchange goes on after this answer; `software` is the client's software from ApiVersions."""
 
     answer: bytes | bytearray = field(repr=False)
     software: tuple[str, str] | None = None
@@ -40,8 +40,8 @@ class Authenticated:
 
     Attributes:
         answer: The last answer.
-        principal: Who it is.
-        session_ms: For how long from now it may send requests; None for ever.
+        principal: The peer's identity.
+        session_ms: For how many milliseconds from now it may send requests; None for ever.
         is_told: Whether the client knows when its session ends (SaslAuthenticate 1 and later).
     """
 
@@ -53,12 +53,12 @@ class Authenticated:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The connection is to be closed after the answer, and not at once.
+    """The connection is to be closed after the answer, with a delay.
 
     Attributes:
-        answer: What is sent before; None for nothing.
+        answer: What to send before the close; None for nothing.
         reason: For the log.
-        user: Who it claimed to be.
+        user: The user name that the peer claimed.
     """
 
     answer: bytes | bytearray | None = field(repr=False)
@@ -71,10 +71,10 @@ Outcome: TypeAlias = Answered | Authenticated | Failed
 
 @dataclass(frozen=True, slots=True)
 class SaslSettings:
-    """What a listener's SASL is made of.
+    """The SASL settings of a listener.
 
     Attributes:
-        mechanisms: Begins an exchange, by mechanism, in the order in which they are offered.
+        mechanisms: What begins an exchange, by mechanism, in the order in which they are offered.
         max_session_ms: ``connections.max.reauth.ms`` of each mechanism; 0 for no end.
         answer_versions: Answers ApiVersions.
         wall_ms: The wall clock.
@@ -91,10 +91,10 @@ class SaslExchange:
 
     Args:
         settings: The listener's.
-        again: Of a second authentication, the mechanism and the principal of the first.
+        again: The mechanism and the principal of the first authentication, if this is a second one.
 
     Attributes:
-        state: What is waited for.
+        state: What the broker waits for.
         mechanism: The mechanism that was chosen; empty before.
     """
 
@@ -108,7 +108,7 @@ class SaslExchange:
         self.mechanism = ""
 
     def receive(self, frame: memoryview) -> Outcome:
-        """Take a frame of the peer; only while `state` is not DONE or FAILED."""
+        """Handle a frame of the peer; only while `state` is not DONE or FAILED."""
         if self.state is SaslState.BARE_TOKENS:
             return self._evaluate(bytes(frame), None)
         try:
@@ -170,7 +170,7 @@ class SaslExchange:
         return self._evaluate(bytes(request.auth_bytes), header)
 
     def _evaluate(self, token: bytes, header: RequestHeader | None) -> Outcome:
-        """Have the mechanism look at a token, which came in a request or, without header, bare."""
+        """Have the mechanism evaluate a token, which came in a request or bare, without a header."""
         server = self._server
         assert server is not None
         try:
@@ -190,10 +190,10 @@ class SaslExchange:
         return Answered(_bare(verdict.token) if header is None else _token_answer(header, verdict.token))
 
     def _proven(self, verdict: Proven, header: RequestHeader | None) -> Outcome:
-        """Tell the peer that it is authenticated, and for how long.
+        """Return the answer that says that the peer is authenticated, and for how long.
 
         Raises:
-            SaslRefusal: the principal is not the one of before.
+            SaslRefusal: the principal is not that of the first authentication.
         """
         if self._again is not None and verdict.principal != self._again[1]:
             raise SaslRefusal(
@@ -243,7 +243,7 @@ def _token_answer(
 
 
 def illegal_state_answer(header: RequestHeader) -> bytearray | None:
-    """Return ILLEGAL_SASL_STATE as the answer of a request's own API; None where it has no place for it."""
+    """Return ILLEGAL_SASL_STATE in the response of a request's own API; None if that version cannot carry it."""
     api = API_TABLE[header.api_key]
     if not api.min_version <= header.api_version <= api.max_version:
         return None

@@ -1,7 +1,7 @@
 """The broker's side of each SASL mechanism: tokens in, a challenge or a principal out.
 
-A mechanism says `SaslRefusal` with a text only where the client may read it; everything else that is wrong
-with a token gets the same generic sentence, so that an answer never tells why.
+A mechanism raises `SaslRefusal` with a text only if the client is allowed to read it; every other failure gets the same
+generic sentence, so that an answer never says why.
 """
 
 import base64
@@ -26,7 +26,7 @@ class SaslRefusal(Exception):
 
     Attributes:
         client_text: The sentence for the client; None for the generic one.
-        user: Who it claimed to be, as far as it said so.
+        user: The user name that it claimed, if any.
     """
 
     def __init__(self, reason: str, *, client_text: str | None = None, user: str = "") -> None:
@@ -47,9 +47,9 @@ class Proven:
     """The exchange is complete.
 
     Attributes:
-        principal: Who the peer is.
-        token: The last token for it; often empty.
-        expires_ms: When the credential ends, on the wall clock; None where it has no end.
+        principal: The peer's identity.
+        token: The last token for the peer; often empty.
+        expires_ms: When the credential expires, on the wall clock; None if it does not.
     """
 
     principal: KafkaPrincipal
@@ -61,7 +61,7 @@ class SaslServer(Protocol):
     """One exchange of one mechanism."""
 
     def evaluate(self, token: bytes) -> Challenge | Proven:
-        """Take a token of the peer.
+        """Evaluate a token of the peer.
 
         Raises:
             SaslRefusal: the peer cannot be authenticated.
@@ -110,11 +110,11 @@ _NO_PASSWORD: Final = bytes(32)
 
 @dataclass(frozen=True, slots=True)
 class TokenLogin:
-    """What a delegation token offers as a SCRAM user.
+    """A delegation token as a SCRAM user.
 
     Attributes:
-        credential: Of the token's HMAC.
-        owner: Whom it stands for.
+        credential: The SCRAM credential derived from the token's HMAC.
+        owner: The principal that the login acts as.
         expires_ms: When the token expires, on the wall clock.
     """
 
@@ -125,12 +125,12 @@ class TokenLogin:
 
 @dataclass(frozen=True, slots=True)
 class ScramDirectory:
-    """Whom a SCRAM mechanism may find.
+    """The users and tokens that a SCRAM mechanism can find.
 
     Attributes:
-        find_user: The credential of a user.
-        find_token: The login of a delegation token, by its id.
-        secret: Of this process: makes the salt of users that do not exist.
+        find_user: Returns the credential of a user.
+        find_token: Returns the login of a delegation token, by its id.
+        secret: A secret of this process, from which the salts of users that do not exist are made.
         new_nonce: Makes the broker's part of a nonce.
     """
 
@@ -143,8 +143,8 @@ class ScramDirectory:
 class ScramServer:
     """SCRAM (RFC 5802) for users and, with ``tokenauth=true``, for delegation tokens.
 
-    A user that does not exist is given a salt of its own and fails at the proof, as a wrong password does:
-    steps, texts, iterations and time are the same.
+    A user that does not exist gets a salt of its own and fails at the proof, as with a wrong password: steps, texts,
+    iterations and time are the same.
     """
 
     __slots__ = (
@@ -169,7 +169,7 @@ class ScramServer:
         self._expires_ms: int | None = None
 
     def evaluate(self, token: bytes) -> Challenge | Proven:
-        """Take the client's first message, then its final one."""
+        """Evaluate the client's first message, then its final one."""
         if self._first is None:
             return self._challenge(token)
         return self._prove(token, *self._first)
@@ -209,7 +209,7 @@ class ScramServer:
             self._principal = KafkaPrincipal(USER_TYPE, user)
 
     def _decoy(self, user: str) -> ScramCredential:
-        """Return a credential that no proof fits, always the same for a name."""
+        """Return a credential that no proof matches, always the same for a name."""
         salt = hmac.digest(self._directory.secret, user.encode(), "sha256")[:SALT_SIZE]
         size = self._mechanism.digest_size
         return ScramCredential(ITERATIONS_MIN, salt, bytes(size), bytes(size))
@@ -227,8 +227,8 @@ class ScramServer:
             raise SaslRefusal("the SCRAM client-final message is malformed", user=self._user) from None
         if not token.startswith(b"c=") or binding != gs2 or len(proof) != self._mechanism.digest_size:
             raise SaslRefusal("the SCRAM client-final message does not fit the first", user=self._user)
-        # librdkafka before 2.2 puts its own nonce before the whole of it once more. The proof covers what came, and the
-        # broker's part is fresh, so nothing is weaker for it; Kafka looks at the end alone, too.
+        # librdkafka before 2.2 repeats its own nonce in front of the whole nonce. The proof covers what was sent, and
+        # the broker's part is fresh, so this weakens nothing; Kafka checks only the end, too.
         if not hmac.compare_digest(nonce[-len(self._nonce) :].encode(), self._nonce.encode()):
             raise SaslRefusal("the SCRAM nonce is not ours", user=self._user)
         message = b",".join((first_bare, server_first, without_proof))
@@ -251,7 +251,7 @@ def _plain_name(escaped: str) -> str:
     """Undo ``=2C`` and ``=3D``.
 
     Raises:
-        SaslRefusal: another equals sign stands in it, or a NUL.
+        SaslRefusal: it contains another equals sign, or a NUL.
     """
     name = escaped.replace("=2C", ",").replace("=3D", "=")
     if escaped.count("=") != escaped.count("=2C") + escaped.count("=3D") or "\0" in name:
@@ -261,14 +261,14 @@ def _plain_name(escaped: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BearerIdentity:
-    """Whom a valid bearer token names, and until when."""
+    """The principal that a valid bearer token names, and until when."""
 
     name: str
     expires_ms: int
 
 
 class BearerTokenError(Exception):
-    """A bearer token is not valid; the text is for the log and holds nothing of it."""
+    """A bearer token is not valid; the text is for the log and contains no part of the token."""
 
 
 class OauthBearerServer:
@@ -285,7 +285,7 @@ class OauthBearerServer:
         self._refused: str | None = None
 
     def evaluate(self, token: bytes) -> Challenge | Proven:
-        """Take the token; and, after a refusal, the byte with which the client takes note of it."""
+        """Evaluate the token; after a refusal, accept the byte by which the client acknowledges it."""
         if self._refused is not None:
             reason, self._refused = self._refused, ""
             raise SaslRefusal(reason, client_text=_INVALID_TOKEN)

@@ -1,4 +1,4 @@
-"""The SCRAM credentials of all users, as ``/config/users`` has them: read at start, kept, and replaced by user."""
+"""The SCRAM credentials of all users, as ``/config/users`` has them: read at start, then replaced user by user."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ class ScramCredentials:
         return self._by_user.get(user, {})
 
     def replace(self, user: str, config: Mapping[str, str]) -> None:
-        """Take over a user's configuration; what cannot be read is left out and logged without its value.
+        """Replace a user's credentials; one that cannot be read is left out, and logged without its value.
 
         Args:
             user: The user's name, decoded.
@@ -53,7 +53,7 @@ class ScramCredentials:
             self._by_user.pop(user, None)
 
     def replace_all(self, configs: Mapping[str, Mapping[str, str]]) -> None:
-        """Take over the configurations of all users; who is not among them loses its credentials."""
+        """Replace the credentials of all users; a user that is not among them loses its own."""
         for user in self._by_user.keys() - configs.keys():
             del self._by_user[user]
         for user, config in configs.items():

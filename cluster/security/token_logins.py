@@ -1,8 +1,8 @@
 """Delegation tokens as SCRAM users: the user is a token's id, the password its HMAC in base64 (KIP-48).
 
 The credential of a token is derived at its first login, and kept: deriving those of all tokens when they are read, as
-Kafka does, would cost two key derivations for each. An expired token that was not removed yet still passes; its session
-is over at once, so that its first request ends the connection.
+Kafka does, would cost two key derivations for each. An expired token that has not been removed yet still passes; its
+session ends at once, so that its first request closes the connection.
 """
 
 import secrets
@@ -32,7 +32,7 @@ class TokenLogins:
         self._credentials: OrderedDict[tuple[ScramMechanism, bytes], ScramCredential] = OrderedDict()
 
     def find(self, mechanism: ScramMechanism, token_id: str) -> TokenLogin | None:
-        """Return what a token offers as a SCRAM user; None where there is no such token."""
+        """Return a token's login as a SCRAM user; None if there is no such token."""
         token = self._tokens.find(token_id)
         if token is None:
             return None

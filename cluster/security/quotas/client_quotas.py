@@ -1,8 +1,8 @@
-"""What the quotas of a broker's clients are, how much of them is used, and for how long a client is held back.
+"""The quotas of a broker's clients, how much of them is used, and for how long a client is throttled.
 
-Each of the four types is independent: a quota for produce says nothing of fetch. Everybody that shares a quota shares
-one meter, on this broker alone. Meters of clients that are gone are dropped when they are too many or too old; a
-stranger can invent client ids.
+Each of the four types is independent: a quota for produce does not affect fetch. Clients that share a quota share one
+meter, on this broker alone. Unused meters are dropped when they are too many or too old: a stranger can invent client
+ids.
 """
 
 import math
@@ -17,7 +17,7 @@ from cluster.security.quotas.meters import MS_PER_S, RateMeter, TokenBucket
 METERS_MAX: Final = 10_000
 """How many clients' meters a type of quota keeps."""
 METER_UNUSED_MS: Final = 60 * 60 * 1000
-"""How long a meter is kept that nobody uses."""
+"""How long an unused meter is kept."""
 GRANTS_MAX: Final = 10_000
 
 _Meter = TypeVar("_Meter", RateMeter, TokenBucket)
@@ -44,7 +44,7 @@ class _Metered(Generic[_Meter]):
         self._meters: OrderedDict[QuotaEntity, tuple[_Meter, int]] = OrderedDict()
 
     def set_limit(self, entity: QuotaEntity, limit: float | None) -> None:
-        """Set or remove a quota; meters stay, so that a change takes nothing back."""
+        """Set or remove a quota; meters stay, so that a change forgives no use."""
         if limit is None:
             self.limits.pop(entity, None)
         else:
@@ -52,7 +52,7 @@ class _Metered(Generic[_Meter]):
         self._grants.clear()
 
     def grant_of(self, user: str, client_id: str) -> Grant | None:
-        """Return the quota that holds for a client; None where none does."""
+        """Return the quota that applies to a client; None if none does."""
         key = (user, client_id)
         try:
             return self._grants[key]
@@ -64,7 +64,7 @@ class _Metered(Generic[_Meter]):
         return found
 
     def meter_of(self, shared_by: QuotaEntity, now_ms: int) -> _Meter:
-        """Return the meter of those who share a quota."""
+        """Return the meter of the clients that share a quota."""
         meters = self._meters
         found = meters.pop(shared_by, None)
         meter = self._make_meter() if found is None else found[0]
@@ -76,7 +76,7 @@ class _Metered(Generic[_Meter]):
         return meter
 
     def note(self, throttle_ms: int) -> int:
-        """Count a client that is held back, for the metrics; gives the time."""
+        """Count a throttled client, for the metrics; return the time unchanged."""
         if throttle_ms > 0:
             self.throttled += 1
             self.throttled_ms += throttle_ms
@@ -89,7 +89,7 @@ class RateQuota(_Metered[RateMeter]):
     Args:
         samples: `quota.window.num`.
         window_ms: `quota.window.size.seconds`.
-        throttle_ms_max: The longest time that a client is held back at once; None for any.
+        throttle_ms_max: The longest time that a client is throttled at once; None for no limit.
     """
 
     def __init__(self, samples: int, window_ms: int, throttle_ms_max: int | None = None) -> None:
@@ -114,7 +114,7 @@ class RateQuota(_Metered[RateMeter]):
         return self.note(throttle_ms)
 
     def take_back(self, user: str, client_id: str, value: float, now_ms: int) -> None:
-        """Undo a record: what was counted was not sent after all."""
+        """Undo `record`: what was counted was not sent after all."""
         found = self.grant_of(user, client_id)
         if found is not None:
             self.meter_of(found.shared_by, now_ms).record(-value, now_ms)
@@ -128,7 +128,7 @@ class RateQuota(_Metered[RateMeter]):
 
 
 class MutationQuota(_Metered[TokenBucket]):
-    """The quota of partitions made and removed (KIP-599), which is a token bucket.
+    """The quota of partitions created and deleted (KIP-599), which is a token bucket.
 
     Args:
         samples: `controller.quota.window.num`.
@@ -140,7 +140,7 @@ class MutationQuota(_Metered[TokenBucket]):
         self._window_ms = window_ms
 
     def exceeded_ms(self, user: str, client_id: str, now_ms: int) -> int:
-        """Return for how long a client is to be held back; 0 while it may go on."""
+        """Return for how many milliseconds a client is to be throttled; 0 while it may go on."""
         found = self.grant_of(user, client_id)
         if found is None:
             return 0
@@ -149,7 +149,7 @@ class MutationQuota(_Metered[TokenBucket]):
         return self.meter_of(found.shared_by, now_ms).overdrawn_ms(found.limit, now_ms)
 
     def record(self, user: str, client_id: str, count: int, now_ms: int) -> None:
-        """Count partitions; a negative count gives some back."""
+        """Count partitions; a negative count returns some."""
         found = self.grant_of(user, client_id)
         if found is not None and found.limit > 0:
             self.meter_of(found.shared_by, now_ms).take(count, found.limit, now_ms)

@@ -1,4 +1,4 @@
-"""Whom a quota is for: a user, a client id, both, or the default of either; and which of several holds."""
+"""The entity of a quota: a user, a client id, both, or the default of either; and which of several quotas applies."""
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
@@ -6,14 +6,14 @@ from typing import Final, NamedTuple, TypeAlias
 
 
 class Default(Enum):
-    """In place of a name: everybody of the kind that has no quota of their own."""
+    """In place of a name: all users, or client ids, that have no quota of their own."""
 
     DEFAULT = "<default>"
 
 
 DEFAULT: Final = Default.DEFAULT
 Name: TypeAlias = str | Default | None
-"""A name, the default, or None where a quota does not speak of this part."""
+"""A name, the default, or None if the entity does not have this part."""
 
 
 class QuotaEntity(NamedTuple):
@@ -30,11 +30,11 @@ class QuotaEntity(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """The quota that holds for a user's client.
+    """The quota that applies to a user's client.
 
     Attributes:
         limit: The quota.
-        shared_by: Whose use is counted together: the user's, the client id's, or that of the two.
+        shared_by: The entity whose use is counted together: the user, the client id, or the two.
     """
 
     limit: float
@@ -42,7 +42,7 @@ class Grant(NamedTuple):
 
 
 def grant(limits: Mapping[QuotaEntity, float], user: str, client_id: str) -> Grant | None:
-    """Return the quota that holds for a client: the most specific that is set; None where none is."""
+    """Return the quota that applies to a client: the most specific that is set; None if none is."""
     for entity, shared_by in _in_order(user, client_id):
         limit = limits.get(entity)
         if limit is not None:

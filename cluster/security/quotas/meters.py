@@ -1,10 +1,10 @@
 """The two meters that quotas are measured with: a rate over sampled windows, and a token bucket (KIP-599).
 
 Both count time in whole milliseconds of any one clock, and behave to the millisecond as Kafka's Rate, SampledStat and
-TokenBucket do, because clients are tuned to what those make of a burst.
+TokenBucket do, because clients are tuned to how those treat a burst.
 
 Example: with 11 samples of a second and a quota of 1 MB/s, 20 MB at once after silence are a rate of 2 MB/s over a
-window of 10 s; the time to hold back is 10 s. 10 MB at once are no violation.
+window of 10 s; the throttle time is 10 s. 10 MB at once are no violation.
 """
 
 import math
@@ -15,7 +15,7 @@ MS_PER_S: Final = 1000
 
 
 def java_round(value: float) -> int:
-    """Round as Java's Math.round does: halves go up, and nothing is added that would be rounded itself."""
+    """Round as Java's Math.round does: halves go up, without an addition that rounds by itself."""
     whole = math.floor(value)
     return whole + (value - whole >= 0.5)
 
@@ -33,7 +33,7 @@ class RateMeter:
     def __init__(self, samples: int, window_ms: int) -> None:
         self._samples = samples
         self._window_ms = window_ms
-        # One more is kept than counts: the oldest leaves gradually.
+        # One more sample is kept than counts: the oldest leaves gradually.
         self._ring: list[list[float]] = []
         self._current = 0
 
@@ -53,17 +53,17 @@ class RateMeter:
         sample[_LAST] = now_ms
 
     def per_second(self, now_ms: int) -> float:
-        """Return the rate, by the second."""
-        # In Kafka's order: another one rounds differently, and a throttle may be a millisecond off.
+        """Return the rate per second."""
+        # In Kafka's order: another order rounds differently, and a throttle time could be a millisecond off.
         return self.total(now_ms) / (self.elapsed_ms(now_ms) / MS_PER_S)
 
     def total(self, now_ms: int) -> float:
-        """Return what the samples that count hold together."""
+        """Return the sum of the samples that count."""
         self._purge(now_ms)
         return sum(sample[_TOTAL] for sample in self._ring)
 
     def elapsed_ms(self, now_ms: int) -> int:
-        """Return the time that the samples stand for: a young count is not taken for a high rate."""
+        """Return the milliseconds that the samples cover, missing ones included: a new count is no high rate."""
         self._purge(now_ms)
         oldest = min((sample[_START] for sample in self._ring), default=now_ms)
         elapsed = int(now_ms - oldest)
@@ -71,7 +71,7 @@ class RateMeter:
         return max(elapsed + max(missing, 0) * self._window_ms, 1)
 
     def excess_ms(self, limit: float, now_ms: int) -> int:
-        """Return for how long to hold back until the rate is down to a limit; 0 while it is kept."""
+        """Return for how many milliseconds to throttle until the rate is down to a limit; 0 while it is kept."""
         rate = self.per_second(now_ms)
         if rate <= limit:
             return 0
@@ -100,10 +100,10 @@ class TokenBucket:
         self._updated_ms = 0
 
     def tokens(self, limit: float, now_ms: int) -> float:
-        """Return the tokens that there are now; below 0 the bucket is overdrawn.
+        """Return the present number of tokens; below 0 the bucket is overdrawn.
 
         Args:
-            limit: The tokens that come in a second.
+            limit: The tokens that are added in a second.
             now_ms: The time now.
         """
         capacity = self._capacity_s * limit
@@ -116,11 +116,11 @@ class TokenBucket:
         return self._tokens
 
     def take(self, count: float, limit: float, now_ms: int) -> None:
-        """Take tokens, whether or not there are as many; a negative count gives some back."""
+        """Take tokens, whether or not there are as many; a negative count returns some."""
         capacity = self._capacity_s * limit
         self._tokens = min(capacity, self.tokens(limit, now_ms) - count)
 
     def overdrawn_ms(self, limit: float, now_ms: int) -> int:
-        """Return for how long to hold back until no token is owed."""
+        """Return for how many milliseconds to throttle until no token is owed."""
         tokens = self.tokens(limit, now_ms)
         return java_round(-tokens / limit * MS_PER_S) if tokens < 0 else 0
