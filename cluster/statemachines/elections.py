@@ -10,7 +10,7 @@ Rules that hold for all of them:
   version of the leadership that it was made from. On a version conflict the function is called again with the
   fresh leadership.
 
-An election that finds nobody gives ``None``: the caller says what that means.
+An election that finds no leader returns ``None``: the caller decides what that means.
 """
 
 from collections.abc import Callable, Collection
@@ -21,7 +21,7 @@ from cluster.statemachines.leadership import PartitionAssignment, PartitionLeade
 from wire.types import NO_LEADER, BrokerId, ControllerEpoch
 
 IsLive = Callable[[BrokerId], bool]
-"""Whether the replica on a broker can serve: its broker is registered and stays, and its directory works."""
+"""Whether the replica on a broker can serve: the broker is registered, not shutting down, and its directory works."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Election:
 
 
 class Elect(Protocol):
-    """An election, with everything but the partition's own values already chosen."""
+    """An election, with every argument but the partition's own bound."""
 
     def __call__(
         self, assignment: PartitionAssignment, leadership: PartitionLeadership, is_live: IsLive
@@ -56,7 +56,7 @@ def elect_offline(
     controller_epoch: ControllerEpoch,
     unclean: bool,
 ) -> Election | None:
-    """Elect a leader for a partition that lost its own.
+    """Elect a leader for a partition that has lost its leader.
 
     The ISR shrinks to its live members. Where none is live and ``unclean`` allows it, the first live replica
     leads alone and is marked as recovering.
@@ -122,11 +122,10 @@ def elect_controlled_shutdown(
     Args:
         assignment: Its replicas.
         leadership: As read from ZooKeeper just now.
-        is_registered: Which replicas can be reached. Unlike in the other elections a broker that is shutting
-            down
-            counts: the old leader has to hear that it follows now.
+        is_registered: Which replicas can be reached. Unlike in the other elections, a broker that is shutting down
+            counts: the old leader must learn that it is now a follower.
         controller_epoch: Of the controller that decides.
-        shutting_down: The brokers that are on their way out.
+        shutting_down: The brokers that are shutting down.
     """
     reachable = tuple(replica for replica in assignment.replicas if is_registered(replica))
     isr = tuple(replica for replica in leadership.isr if replica not in shutting_down)
@@ -139,10 +138,10 @@ def elect_controlled_shutdown(
 def leave_isr(
     leadership: PartitionLeadership, leaving: Collection[BrokerId], controller_epoch: ControllerEpoch
 ) -> PartitionLeadership | None:
-    """Decide a partition of which replicas stopped: the ISR goes on without them.
+    """Take stopped replicas out of the ISR.
 
-    Where nobody would remain, the ISR stays as it was: each of its members has every acknowledged record, and
-    whichever returns first may lead. (Kafka takes members out one by one and waits for the one it took last.)
+    If none would remain, the ISR stays as it was: each of its members has every acknowledged record, and whichever
+    returns first may lead. (Kafka removes members one by one, and waits for the last one removed.)
 
     Returns:
         The decision, or ``None`` if none of them was in sync, so that nothing changes.
@@ -159,5 +158,5 @@ def leave_isr(
 def bump_leader_epoch(
     leadership: PartitionLeadership, controller_epoch: ControllerEpoch
 ) -> PartitionLeadership:
-    """Decide the same leader and ISR again: the raised epoch makes replicas take the new list of replicas."""
+    """Decide the same leader and ISR again: the raised epoch makes replicas accept the new assignment."""
     return leadership.decided(leadership.leader, leadership.isr, controller_epoch)

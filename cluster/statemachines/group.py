@@ -2,8 +2,8 @@
 
 Rules:
 
-- Everything that a group is stands here; what requests do to it is in `group_join` and `group_requests`, as
-  functions that change the group and return effects. None of them waits, writes, sends or reads a clock.
+- All state of a group is here; what requests do to it is in `group_join` and `group_requests`, as functions that change
+  the group and return effects. None of them waits, writes, sends or reads a clock.
 - A member that waits for an answer holds the caller's *token*: an opaque value that comes back in the effect
   that answers it.
 - The members' votes and the number of waiting joins are kept as counters, so that a join costs the same in a
@@ -23,41 +23,41 @@ from wire.types import Generation, WallMs
 
 FIRST_GENERATION: Final = Generation(0)
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
-"""The protocol type whose metadata are subscriptions, which lets the coordinator know the topics."""
+"""The protocol type whose metadata are subscriptions, from which the coordinator learns the topics."""
 
 
 class GroupState(Enum):
     """Where a group stands; the values are the names that clients and tools see."""
 
     EMPTY = "Empty"
-    """No members; at most committed offsets. Joins start a rebalance; anything else of a member is UNKNOWN_MEMBER_ID.
+    """No members; at most committed offsets. Joins start a rebalance; any other member request gets UNKNOWN_MEMBER_ID.
     The first join moves us on; deletion, or the expiry of the last offset, ends the group."""
     PREPARING_REBALANCE = "PreparingRebalance"
     """Members are asked to join again. Joins park; heartbeats and syncs get REBALANCE_IN_PROGRESS; commits are
-    taken. All members having joined, or the time to do so running out, moves us on."""
+    accepted. We move on when all members have joined, or the time to do so has run out."""
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """The generation stands, its assignment does not. Syncs park until the leader's brings it; commits get
-    REBALANCE_IN_PROGRESS. The assignment being stored moves us on; a join, a leave or a failure moves us back."""
+    """The generation is formed, but has no assignment yet. Syncs park until the leader's brings it; commits get
+    REBALANCE_IN_PROGRESS. The stored assignment moves us on; a join, a leave or a failure moves us back."""
     STABLE = "Stable"
     """Every member has or can have its assignment. A new, changed or lost member, or a join of the leader, moves
     us on."""
     DEAD = "Dead"
-    """Removed here, or moved to another coordinator. Requests are answered so that clients look for it again."""
+    """Removed here, or moved to another coordinator. Requests get an error that makes clients look for it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceStarted:
-    """A member came, went, changed or asked for it."""
+    """A member joined, left, changed or asked for a rebalance."""
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationFormed:
-    """The joins are in, and there is at least one member."""
+    """The wait for joins is over, and there is at least one member."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupEmptied:
-    """The joins are in, and no member is left."""
+    """The wait for joins is over, and no member is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +104,10 @@ class Member:
     """One member of a group.
 
     Attributes:
-        protocols: What it supports, most wanted first: pairs of a name and opaque metadata.
-        is_new: It has not been through a rebalance yet, so it does not know its own id and sends no heartbeats.
-        join: The token of its parked JoinGroup; None while it has none.
-        sync: The token of its parked SyncGroup; None while it has none.
+        protocols: What it supports, most preferred first: pairs of a name and opaque metadata.
+        is_new: Whether it has not completed a rebalance yet, so it does not know its own id and sends no heartbeats.
+        join: The token of its parked JoinGroup; None if it has none.
+        sync: The token of its parked SyncGroup; None if it has none.
     """
 
     member_id: str
@@ -124,11 +124,11 @@ class Member:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether we owe it an answer: a member that waits for us cannot be expected to send heartbeats."""
+        """Whether it waits for an answer: then it cannot be expected to send heartbeats."""
         return self.join is not None or self.sync is not None
 
     def metadata(self, protocol: str) -> bytes:
-        """Return what it said about one of its protocols."""
+        """Return its metadata for one of its protocols."""
         return next(data for name, data in self.protocols if name == protocol)
 
     def vote(self, candidates: set[str]) -> str:
@@ -145,11 +145,11 @@ class Group:
         protocol_name: What the members chose in this generation; None while there is no generation with members.
         leader_id: The member that assigns.
         static_members: Member ids by group instance id (KIP-345).
-        pending_members: Ids that were given out and have not joined with (KIP-394).
+        pending_members: Ids that were given out, and with which no member has joined yet (KIP-394).
         pending_syncs: Members of this generation that have not sent their SyncGroup.
-        new_member_added: A member joined during the first rebalance since its delay was last extended.
-        initial_delay_left_ms: How much further the first rebalance may be delayed; None outside of it.
-        state_since: When the state was entered; None where the log did not say.
+        new_member_added: Whether a member joined during the first rebalance since its delay was last extended.
+        initial_delay_left_ms: For how long the first rebalance can still be delayed; None outside of it.
+        state_since: When the state was entered; None if the log does not say.
     """
 
     group_id: str
@@ -179,12 +179,12 @@ class Group:
 
     @property
     def can_rebalance(self) -> bool:
-        """Whether a rebalance can be started: it is not under way, and the group is not gone."""
+        """Whether a rebalance can be started: none is in its first half, and the group is not dead."""
         return (self.state, RebalanceStarted) in TRANSITIONS
 
     @property
     def all_joined(self) -> bool:
-        """Whether no further join has to be waited for."""
+        """Whether no further join is awaited."""
         return self.joins_waiting == len(self.members) and not self.pending_members
 
     @property
@@ -205,13 +205,13 @@ class Group:
         return {name for name, count in self.support.items() if count == len(self.members)}
 
     def selected_protocol(self) -> str:
-        """Return the winner of the members' votes; of equals the one that its first voter named first."""
+        """Return the winner of the members' votes; of equals, the one that was voted for first."""
         candidates = self.candidates()
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
     def add(self, member: Member, token: object | None) -> None:
-        """Take in a member; the first becomes the leader."""
+        """Add a member; the first becomes the leader."""
         if self.leader_id is None:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
@@ -222,7 +222,7 @@ class Group:
         self.park_join(member, token)
 
     def remove(self, member_id: str) -> Member | None:
-        """Let go of a member; another becomes the leader if it was."""
+        """Remove a member; if it was the leader, another becomes it."""
         member = self.members.pop(member_id, None)
         self.pending_members.discard(member_id)
         self.pending_syncs.discard(member_id)
@@ -260,7 +260,7 @@ class Group:
         session_timeout_ms: int,
         token: object | None,
     ) -> None:
-        """Note what a member said in its latest JoinGroup, and park it."""
+        """Update a member from its latest JoinGroup, and park it."""
         self._count(member, -1)
         member.protocols = protocols
         self._count(member, 1)
@@ -269,12 +269,12 @@ class Group:
         self.park_join(member, token)
 
     def park_join(self, member: Member, token: object | None) -> None:
-        """Keep (or, with None, forget) the token of a member's JoinGroup."""
+        """Set (or, with None, clear) the token of a member's parked JoinGroup."""
         self.joins_waiting += (token is not None) - (member.join is not None)
         member.join = token
 
     def elect_joined_leader(self) -> bool:
-        """Have a leader that joined: keep the present one if it did, else take another; False if no member did."""
+        """Keep the leader if it has joined, else make a member that has the leader; return False if there is none."""
         leader = self.members.get(self.leader_id or "")
         if leader is None:
             return False

@@ -1,4 +1,4 @@
-"""What a step of a consumer group wants done, as values; the coordinator's shell does it, in the order given."""
+"""The effects of a step of a consumer group, as values; the coordinator's shell carries them out, in order."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -60,7 +60,7 @@ class AnswerSync:
 
 @dataclass(frozen=True, slots=True)
 class WatchMember:
-    """Expect to hear of a member (or an id that was given out) within a time; replaces an earlier watch of it."""
+    """Expect a request of a member (or an id that was given out) within a time; replaces an earlier watch of it."""
 
     member_id: str
     timeout_ms: int
@@ -68,28 +68,28 @@ class WatchMember:
 
 @dataclass(frozen=True, slots=True)
 class UnwatchMember:
-    """It left, or was removed: no longer expect anything."""
+    """Stop watching a member that left, or was removed."""
 
     member_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitJoins:
-    """Wait for the members to join, so long; replaces an earlier wait of the group."""
+    """Wait up to a time for the members to join; replaces an earlier wait of the group."""
 
     timeout_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitSyncs:
-    """Wait for the members of the generation to sync, so long; replaces an earlier wait of the group."""
+    """Wait up to a time for the members of the generation to sync; replaces an earlier wait of the group."""
 
     timeout_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class StopAwaiting:
-    """The rebalance needs no time-out any more."""
+    """Cancel the wait: the rebalance needs no time-out any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class StoreAssignment:
 
 @dataclass(frozen=True, slots=True)
 class StoreEmptyGroup:
-    """Write that the group has no members; nobody waits for the outcome, a repetition is harmless."""
+    """Write that the group has no members. Nothing waits for the outcome; a repetition is harmless."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ Read from the top: a request is refused or admitted; what it changes starts a re
 other members' joins, and ends with a generation, whose members are answered. Sync and all later requests of a member
 are in `group_requests`.
 
-A new dynamic member of a recent client is first given an id and sent back (KIP-394), so that a client that
-cannot reach us twice leaves no ghost. A static member (KIP-345) is known by its instance id: returning under a
-new member id, it takes its old place, without a rebalance if its protocols leave the group's choice as it is.
+A new dynamic member of a recent client is first given an id and sent back (KIP-394), so that a client that cannot reach
+us twice leaves no dead member behind. A static member (KIP-345) is known by its instance id: when it returns under a
+new member id, it takes its old place, without a rebalance if the group still chooses the same protocol.
 
-The first rebalance of an empty group waits a little for further members (KIP-134), and a little more whenever
-one came. A static member that does not join keeps its place until its session ends (KIP-345); a dynamic one loses it.
+The first rebalance of an empty group waits a little for further members (KIP-134), and a little more whenever one
+joins. A static member that does not join keeps its place until its session ends (KIP-345); a dynamic one loses it.
 """
 
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ from wire.errors import Error
 from wire.types import Generation, WallMs
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""How long a member that does not know its id yet, and so sends no heartbeats, may wait for its first rebalance."""
+"""How long a member that does not know its id yet, and so sends no heartbeats, can wait for its first rebalance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,8 @@ class Join:
 
     Attributes:
         token: What stands for the request in the effect that answers it.
-        new_member_id: The id to use if the member is given one: the shell draws it, chance has no place here.
+        new_member_id: The id to use if the member is given one: the shell draws it, because this module is
+            deterministic.
         require_known_member_id: The client understands MEMBER_ID_REQUIRED (version 4 and later).
         skip_supported: The client understands that a returned static leader need not assign (version 9).
     """
@@ -133,12 +134,12 @@ def _has_room(group: Group, member_id: str, max_size: int) -> bool:
 
 
 def _uses_given_id(group: Group, request: Join) -> bool:
-    """Whether a member joins with the id that it was given (KIP-394)."""
+    """Whether a member joins with an id that was given out (KIP-394)."""
     return request.instance_id is None and request.member_id in group.pending_members
 
 
 def check_member(group: Group, member_id: str, instance_id: str | None) -> Error:
-    """Return NONE for a member of the group under its present id, else why not."""
+    """Return NONE for a member of the group under its present id, else the error."""
     if instance_id is not None:
         present = group.static_members.get(instance_id)
         if present is None:
@@ -148,7 +149,7 @@ def check_member(group: Group, member_id: str, instance_id: str | None) -> Error
 
 
 def _admit(group: Group, request: Join, now: WallMs, initial_delay_ms: int) -> list[Effect]:
-    """Let a request in that nothing speaks against: as a new member, or in the place of one that is there."""
+    """Admit a request that was not refused: as a new member, or in the place of one that is there."""
     present = _present_member(group, request)
     is_anonymous = not request.member_id and request.instance_id is None
     if is_anonymous and request.require_known_member_id:
@@ -172,8 +173,8 @@ def _present_member(group: Group, request: Join) -> Member | None:
 def _has_answer_already(group: Group, member: Member, request: Join) -> bool:
     """Whether the present generation answers a member that joins again.
 
-    In a generation that completes it did not get our answer. In a stable one a follower changes nothing; the leader
-    joins again to assign anew: partitions were added, or topics appeared.
+    While the generation completes, the member did not get our answer. In a stable one a follower changes nothing; the
+    leader joins again to assign anew, because partitions were added or topics appeared.
     """
     if member.protocols != request.protocols:
         return False
@@ -206,7 +207,7 @@ def _add(group: Group, request: Join, member_id: str, now: WallMs, initial_delay
 def _park(group: Group, member: Member, request: Join) -> list[Effect]:
     effects: list[Effect] = []
     if member.join is not None:
-        # The client asked again on another connection: nobody reads the first answer.
+        # The client asked again on another connection, and no longer reads the first answer.
         effects.append(AnswerJoin(member.join, JoinAnswer(Error.REBALANCE_IN_PROGRESS, member.member_id)))
     group.update(
         member,
@@ -244,7 +245,7 @@ def _replace_static(
 
 
 def static_member_stored(group: Group, stored: StoreStaticMember, error: Error) -> list[Effect]:
-    """A static member's new id is in the log, or could not be put there: then it has its old id again."""
+    """Finish a static member's change of id; if its record could not be written, restore the old id."""
     member = group.members.get(stored.new_member_id)
     if error is not Error.NONE:
         if member is not None:
@@ -255,7 +256,7 @@ def static_member_stored(group: Group, stored: StoreStaticMember, error: Error) 
             *([WatchMember(member.member_id, member.session_timeout_ms)] if member is not None else ()),
         ]
     if member is None or group.state is not GroupState.STABLE:
-        # Something else happened meanwhile; joining again, the member becomes part of it.
+        # The group has changed meanwhile; the member becomes part of it by joining again.
         return [AnswerJoin(stored.token, JoinAnswer(Error.UNKNOWN_MEMBER_ID, stored.new_member_id))]
     leads = group.leader_id == member.member_id
     # A client that does not know how to skip an assignment must not believe that it leads: its answer names the old id.
@@ -273,7 +274,7 @@ def static_member_stored(group: Group, stored: StoreStaticMember, error: Error) 
 
 
 def start_if_possible(group: Group, now: WallMs, initial_delay_ms: int) -> list[Effect]:
-    """Start a rebalance unless one is in its first half already; then the reason joins the others."""
+    """Start a rebalance, unless one is already in its first half, which then covers this reason too."""
     return start(group, now, initial_delay_ms) if group.can_rebalance else []
 
 
@@ -316,7 +317,7 @@ def fail_syncs(group: Group, error: Error) -> list[Effect]:
 
 
 def complete_joins_if_in(group: Group, now: WallMs) -> list[Effect]:
-    """Go on as soon as nobody is missing; the first rebalance of a group always takes its delay."""
+    """Complete the joins if none is missing; the first rebalance of a group always takes its delay."""
     if (
         group.state is GroupState.PREPARING_REBALANCE
         and group.initial_delay_left_ms is None
@@ -327,7 +328,7 @@ def complete_joins_if_in(group: Group, now: WallMs) -> list[Effect]:
 
 
 def joins_timed_out(group: Group, now: WallMs, initial_delay_ms: int) -> list[Effect]:
-    """The wait for joins is over: extend it in the first rebalance if a new member came, else go on."""
+    """End the wait for joins; in the first rebalance, extend it if a new member joined."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return []
     left = group.initial_delay_left_ms
@@ -340,9 +341,9 @@ def joins_timed_out(group: Group, now: WallMs, initial_delay_ms: int) -> list[Ef
 
 
 def complete_joins(group: Group, now: WallMs) -> list[Effect]:
-    """Form the generation out of those that joined.
+    """Form the generation out of the members that joined.
 
-    Dynamic members that did not are removed. Where only static members remain and none of them joined, the wait is
+    Dynamic members that did not are removed. If only static members remain and none of them joined, the wait is
     repeated: their sessions decide.
     """
     effects: list[Effect] = []
@@ -375,7 +376,7 @@ def complete_joins(group: Group, now: WallMs) -> list[Effect]:
 
 
 def joined(group: Group, member: Member) -> JoinAnswer:
-    """Return a member's answer for the present generation; only the leader's lists the others."""
+    """Return a member's answer for the present generation; only the leader's lists the members."""
     leads = group.leader_id == member.member_id
     return JoinAnswer(
         Error.NONE,
@@ -389,7 +390,7 @@ def joined(group: Group, member: Member) -> JoinAnswer:
 
 
 def member_list(group: Group) -> tuple[JoinedMember, ...]:
-    """Return all members with what they said of the chosen protocol."""
+    """Return all members with their metadata for the chosen protocol."""
     protocol = group.protocol_name
     assert protocol is not None
     return tuple(

@@ -1,4 +1,4 @@
-"""What members ask of a group that they are in: sync, heartbeat, leave, commit; and their silence.
+"""Requests of members to their group (sync, heartbeat, leave, commit), and the expiry of silent members.
 
     CompletingRebalance --assignment stored--> Stable
 
@@ -76,7 +76,7 @@ def _park_sync(group: Group, member: Member, token: object, assignments: Mapping
     """Park a SyncGroup of the generation that is completing; the leader's assignment is to be stored."""
     effects: list[Effect] = []
     if member.sync is not None:
-        # The client asked again on another connection: nobody reads the first answer.
+        # The client asked again on another connection, and no longer reads the first answer.
         effects.append(AnswerSync(member.sync, SyncAnswer(Error.REBALANCE_IN_PROGRESS)))
     member.sync = token
     group.pending_syncs.discard(member.member_id)
@@ -94,7 +94,7 @@ def _synced(group: Group, member: Member) -> SyncAnswer:
 def assignment_stored(
     group: Group, stored: StoreAssignment, error: Error, now: WallMs, initial_delay_ms: int
 ) -> list[Effect]:
-    """The leader's assignment is in the log, or could not be put there: hand it out, or rebalance again."""
+    """Hand out the leader's assignment, now in the log; if it could not be written, rebalance again."""
     if group.state is not GroupState.COMPLETING_REBALANCE or stored.generation != group.generation:
         return []
     if error is not Error.NONE:
@@ -114,7 +114,7 @@ def assignment_stored(
 
 
 def syncs_timed_out(group: Group, now: WallMs, initial_delay_ms: int) -> list[Effect]:
-    """Members of this generation have not synced in the time of a rebalance: they are gone (KAFKA-12890)."""
+    """Remove the members of this generation that have not synced within the rebalance timeout (KAFKA-12890)."""
     if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.pending_syncs:
         return []
     effects: list[Effect] = []
@@ -129,7 +129,7 @@ def syncs_timed_out(group: Group, now: WallMs, initial_delay_ms: int) -> list[Ef
 def heartbeat(
     group: Group, member_id: str, instance_id: str | None, generation: Generation
 ) -> tuple[Error, list[Effect]]:
-    """Handle a Heartbeat: the answer, and what is to be done."""
+    """Handle a Heartbeat; return its error and the effects."""
     error = _check(group, member_id, instance_id, generation)
     if error is not Error.NONE:
         return error, []
@@ -143,7 +143,7 @@ def heartbeat(
 def leave(
     group: Group, member_id: str, instance_id: str | None, now: WallMs, initial_delay_ms: int
 ) -> tuple[Error, list[Effect]]:
-    """Let one member go: by its id, or a static one by its instance id alone."""
+    """Remove one member that leaves: by its id, or a static one by its instance id alone."""
     if group.state is GroupState.DEAD:
         return Error.COORDINATOR_NOT_AVAILABLE, []
     if not member_id and instance_id is not None:
@@ -161,7 +161,7 @@ def leave(
 
 
 def member_silent(group: Group, member_id: str, now: WallMs, initial_delay_ms: int) -> list[Effect]:
-    """A watch ran out: remove the member, unless it is we who owe it an answer."""
+    """Remove a member whose watch ran out, unless it knows its id and waits for our answer."""
     if group.state is GroupState.DEAD:
         return []
     if member_id in group.pending_members:
@@ -180,10 +180,10 @@ def check_commit(
     *,
     transactional: bool = False,
 ) -> tuple[Error, list[Effect]]:
-    """Whether offsets may be committed, and what a commit does besides (it counts as a heartbeat).
+    """Return whether offsets may be committed, and the effects of the commit, which counts as a heartbeat.
 
-    Without member, instance and generation the request comes from a client that assigns its partitions by hand,
-    or from a tool: it may commit while the group has no members.
+    Without member, instance and generation the request comes from a client that assigns its partitions by hand, or
+    from a tool: it may commit while the group has no members.
     """
     if group.state is GroupState.DEAD:
         return Error.COORDINATOR_NOT_AVAILABLE, []
@@ -203,7 +203,7 @@ def check_commit(
 
 
 def remove_group(group: Group, now: WallMs, error: Error) -> list[Effect]:
-    """End the group here, answering everybody who waits with ``error``."""
+    """End the group here, and answer every waiting request with ``error``."""
     effects: list[Effect] = [StopAwaiting()]
     for member in group.members.values():
         effects.append(UnwatchMember(member.member_id))

@@ -36,11 +36,11 @@ from wire.types import BrokerId, ZkVersion
 
 @dataclass(frozen=True, slots=True)
 class CommittedIsr:
-    """The ISR is what ZooKeeper holds. A proposal of the leader, or the controller, moves us on.
+    """The ISR is what ZooKeeper holds. A proposal of the leader, or a decision of the controller, moves us on.
 
     Attributes:
-        leadership: As last written by us or received from the controller; its ``zk_version`` guards the next
-            write.
+        leadership: As last written by us or received from the controller; the next write is conditional on its
+            ``zk_version``.
     """
 
     leadership: PartitionLeadership
@@ -183,8 +183,8 @@ def step(state: IsrState, event: IsrEvent) -> IsrState:
     The effect of entering a pending state is one conditional write of ``proposed``; there is no other effect.
 
     Raises:
-        IllegalTransition: a change was proposed while another is under way, a proposal changes nothing or
-            would empty the ISR, or an answer came to no question.
+        IllegalTransition: a change was proposed while another is under way, a proposal changes nothing or would empty
+            the ISR, or an outcome came while no change was under way.
     """
     match state:
         case CommittedIsr():

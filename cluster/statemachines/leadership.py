@@ -1,7 +1,7 @@
 """Who leads a partition, who follows, and which decision that was.
 
-These are the values that the controller, the partition leaders and the znode codecs exchange. They are facts,
-not behaviour: every rule about how one follows from another stands in the machines beside this file.
+These are the values that the controller, the partition leaders and the znode codecs exchange. They are facts, not
+behaviour: every rule about how one follows from another is in the machines beside this file.
 """
 
 from collections.abc import Sequence
@@ -73,8 +73,8 @@ class PartitionAssignment:
     """Which brokers hold a partition, and where a reassignment that is under way adds and removes replicas.
 
     Attributes:
-        replicas: All brokers that hold or shall hold the partition, the preferred leader first. While a
-            reassignment runs it is the target followed by the replicas that leave.
+        replicas: All brokers that hold or will hold the partition, the preferred leader first. During a reassignment:
+            the target, followed by the replicas to remove.
         adding: Members of ``replicas`` that are new.
         removing: Members of ``replicas`` that leave when the new ones have caught up.
     """
@@ -95,11 +95,11 @@ class PartitionAssignment:
 
     @property
     def target(self) -> tuple[BrokerId, ...]:
-        """The replicas as they shall be after the reassignment."""
+        """The replicas as they will be after the reassignment."""
         return tuple(replica for replica in self.replicas if replica not in self.removing)
 
     def reassign_to(self, target: Sequence[BrokerId]) -> "PartitionAssignment":
-        """Start a move to ``target``: the replicas become the target and then those of the origin that leave.
+        """Start a move to ``target``: the replicas become the target, followed by those of the origin to remove.
 
         A move that is already under way is replaced: its origin stays the origin, so that cancelling leads
         back to where the data is.
@@ -118,7 +118,7 @@ class PartitionAssignment:
 
 
 def initial_leadership(live: Sequence[BrokerId], controller_epoch: ControllerEpoch) -> PartitionLeadership:
-    """Decide a new partition: the first live replica leads, and all live ones are in sync, having no data.
+    """Decide a new partition: the first live replica leads, and all live ones are in sync, because they are empty.
 
     Args:
         live: The live replicas, in the order of the assignment. At least one.

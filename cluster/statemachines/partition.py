@@ -7,7 +7,7 @@ Rules:
   has to undo.
 - OFFLINE only says that the leader is gone. The znode still names the last in-sync replicas, and an election
   among them brings the partition back.
-- Deleting goes through OFFLINE: a partition that is being deleted must not be elected on the way out.
+- Deleting goes through OFFLINE: no leader may be elected for a partition that is being deleted.
 
 The table is the only statement of what is legal: tests and documents are derived from it.
 """
@@ -30,7 +30,7 @@ class PartitionState(Enum):
     NEW = "new"
     """Assigned, no leader yet. Clients get LEADER_NOT_AVAILABLE; the first live replica moves us on."""
     ONLINE = "online"
-    """It has a leader. The loss of the leader's broker moves us on, or a further election keeps us here."""
+    """It has a leader. The loss of the leader's broker moves us on; a further election keeps us here."""
     OFFLINE = "offline"
     """The leader is gone. Clients get LEADER_NOT_AVAILABLE; an election or the deletion moves us on."""
 

@@ -1,20 +1,21 @@
-"""When a broker that watches another one's ZooKeeper session takes that broker for dead, and who watches whom.
+"""When a broker that watches another's ZooKeeper session considers that broker dead, and which brokers watch which.
 
-Closing a session is safe at any time: it is what its expiry does, and epochs fence the rest. But a broker that lives
-loses its leaderships by it, so the evidence has to be good:
+Closing a session is safe at any time: its expiry does the same, and epochs fence the rest. But a live broker loses its
+leaderships by it, so the evidence has to be good:
 
-- A broker that a connection can be made to is alive, however long it does not answer: its kernel answers, and its
-  guardian sees to it if its loop hangs.
-- A connection that the other side ended, where no new one can be made, is what the death of a process leaves behind;
-  that is enough, unless any other broker can connect. A connection that is refused where the broker answered before
-  says the same.
-- The kernel closes the files of a killed process one after another: for a moment new connections are accepted where
-  the former one was ended already. So a connection that can be made proves that the broker lives now, and does not
-  take back that the former one was ended; only an answer does, or time.
-- Silence alone, without a connection that was ended, may be our own network. It counts past the limit, and if most of
-  the registered brokers, we among them, cannot connect. A broker that is alone with its belief does nothing.
+- A broker that a connection can be made to is alive, however long it does not answer: its kernel answers, and if its
+  loop hangs, its guardian kills it.
+- A connection that the other side ended, when no new one can be made, is what the death of a process leaves behind;
+  that is enough, unless any other broker can connect. A refused connection to an address where the broker has answered
+  counts the same.
+- The kernel closes the files of a killed process one after another: for a moment new connections are accepted although
+  the former one has been ended. So a connection that can be made proves that the broker is alive now, but does not
+  cancel the end of the former one; only an answer does, or time.
+- Silence alone, without a connection that was ended, may be our own network's fault. It counts only past the limit, and
+  only if most of the registered brokers, we among them, cannot connect. A broker that is alone in its belief does
+  nothing.
 
-Only time counts in which the watching broker was awake itself.
+Only time in which the watching broker itself was awake counts.
 """
 
 from collections.abc import Collection
@@ -28,12 +29,12 @@ WITNESSES = 3
 
 
 class Observation(Enum):
-    """What came of asking the watched broker for a sign of life."""
+    """The outcome of asking the watched broker for a sign of life."""
 
     ANSWERED = "answered"
     REACHED = "reached"  # it does not answer in time, but a connection can be made
     ENDED = "ended"  # the other side ended the connection
-    REFUSED = "refused"  # where the broker has answered, its machine says that nothing listens
+    REFUSED = "refused"  # the connection was refused at an address where the broker has answered
     NOT_REACHED = "not reached"  # no connection can be made
     NOTHING = "nothing"  # our own network is down: that says nothing about others
 
@@ -44,7 +45,7 @@ class PeerLiveness:
 
     Attributes:
         silent_s: For how long it could not be reached, in seconds that we were awake.
-        ended_s: How long ago its side last ended our connection, or first refused one; None where it has not.
+        ended_s: How many seconds ago its side last ended our connection, or first refused one; None if it has not.
     """
 
     silent_s: float = 0.0
@@ -52,7 +53,7 @@ class PeerLiveness:
 
     @property
     def was_ended(self) -> bool:
-        """Whether its side ended our connection, and has not answered since."""
+        """Whether its side ended or refused a connection, without an answer since."""
         return self.ended_s is not None
 
 
@@ -63,8 +64,8 @@ def observe(
 
     Args:
         liveness: What was known.
-        observation: What came of asking.
-        elapsed_s: How long after the last observation, as far as we were awake.
+        observation: The new observation.
+        elapsed_s: The time since the last observation in which we were awake.
         limit_s: How long a broker may be silent.
     """
     ended_s = None if liveness.ended_s is None else liveness.ended_s + elapsed_s
@@ -84,7 +85,7 @@ def observe(
 
 
 def seems_dead(liveness: PeerLiveness, limit_s: float) -> bool:
-    """Whether clients that ask for a leader had better ask again: for a moment after its side ended our connection."""
+    """Whether clients should look for another leader: up to the limit after its side ended our connection."""
     return liveness.ended_s is not None and liveness.ended_s <= limit_s
 
 
@@ -96,7 +97,7 @@ def is_suspect(liveness: PeerLiveness, observation: Observation, limit_s: float)
 
 
 def is_dead(liveness: PeerLiveness, votes: Collection[bool], registered: int) -> bool:
-    """Decide about a suspect.
+    """Return whether a suspect is dead.
 
     Args:
         liveness: What we know ourselves.
@@ -115,7 +116,7 @@ def choose_witnesses(
 
     Args:
         broker_id: The broker.
-        controller_id: The active controller, None where none is known.
+        controller_id: The active controller, None if none is known.
         candidates: Brokers that can hold keys.
     """
     others = sorted(each for each in candidates if each != broker_id)

@@ -4,10 +4,10 @@ Rules:
 
 - A replica gets its role with a LeaderAndIsr request; a StopReplica request stops it;
   all brokers learn of it with an UpdateMetadata request. ``step`` names which of these follow, and in which order.
-- A replica leaves the in-sync replicas in ZooKeeper before anyone hears of it (``LeaveIsr``): what was
-  announced must survive the controller.
-- Data are deleted only after the replica was stopped, and the replica is forgotten only after its broker has
-  answered that the data are gone.
+- A replica leaves the in-sync replicas in ZooKeeper before any broker learns of it (``LeaveIsr``): what was announced
+  must survive the controller.
+- Data is deleted only after the replica was stopped, and the replica is forgotten only after its broker has answered
+  that the data is gone.
 - A replica whose deletion failed waits as DELETION_INELIGIBLE: retried through OFFLINE, or revived if its
   broker comes back (the controller starts with all replicas of dead brokers in this state, whatever their
   topic).
@@ -27,7 +27,7 @@ class ReplicaState(Enum):
     NON_EXISTENT = "non-existent"
     """The broker holds nothing of the partition."""
     NEW = "new"
-    """Assigned, and sent its role; it may not lead before it was online."""
+    """Assigned, and sent its role; it cannot lead before it was online."""
     ONLINE = "online"
     """Its broker is live; it leads or follows."""
     OFFLINE = "offline"
@@ -35,7 +35,7 @@ class ReplicaState(Enum):
     DELETION_STARTED = "deletion started"
     """StopReplica with deletion was sent; the broker's answer moves us on."""
     DELETION_SUCCESSFUL = "deletion successful"
-    """The broker answered that the data are gone; the topic goes when all its replicas are here."""
+    """The broker answered that the data is gone; the topic is removed when all its replicas are here."""
     DELETION_INELIGIBLE = "deletion ineligible"
     """It could not be deleted, or its broker was dead when this controller took over."""
 
@@ -57,12 +57,12 @@ class ReplicaUnavailable:
 
 @dataclass(frozen=True, slots=True)
 class DeletionRequested:
-    """Its data are to be deleted."""
+    """Its data is to be deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionConfirmed:
-    """Its broker answered that the data are gone, or nobody waits for the answer."""
+    """Its broker answered that the data is gone, or the answer is no longer awaited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ ReplicaEvent = (
 
 @dataclass(frozen=True, slots=True)
 class TellRole:
-    """Send LeaderAndIsr to the replica, if the partition has a leadership, and UpdateMetadata to everyone.
+    """Send LeaderAndIsr to the replica, if the partition has a leadership, and UpdateMetadata to all brokers.
 
     Attributes:
         is_new: The broker may place the replica in any of its directories, even while one of them is offline.
@@ -99,7 +99,7 @@ class TellRole:
 
 @dataclass(frozen=True, slots=True)
 class LeaveIsr:
-    """Write the partition's state without the replica; once that is durable, tell everyone."""
+    """Write the partition's state without the replica; once that is durable, announce it to all brokers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class StopReplica:
     """Send StopReplica to the replica.
 
     Attributes:
-        delete: It deletes its data, too.
+        delete: Whether it also deletes its data.
     """
 
     delete: bool

@@ -32,7 +32,7 @@ from wire.types import BrokerId
 
 @dataclass(frozen=True, slots=True)
 class BrokerRack:
-    """A broker that may hold replicas, and the rack that it stands in, if it says so."""
+    """A broker that can hold replicas, and its rack, if it has one."""
 
     broker_id: BrokerId
     rack: str | None = None
@@ -49,7 +49,7 @@ def assign_replicas(
 ) -> dict[int, tuple[BrokerId, ...]]:
     """Assign replicas to brokers.
 
-    Racks count if any broker names one; then all have to.
+    Racks count if any broker has one; then all must.
 
     Args:
         brokers: The candidates, in any order.
@@ -100,14 +100,14 @@ def random_placement(broker_count: int, random: Random) -> tuple[int, int]:
 
 
 def without_partial_racks(brokers: Sequence[BrokerRack]) -> list[BrokerRack]:
-    """Drop the racks where not every broker names one: what automatic creation does rather than fail."""
+    """Drop the racks unless every broker has one: automatic topic creation does this rather than fail."""
     if all(broker.rack is not None for broker in brokers):
         return list(brokers)
     return [BrokerRack(broker.broker_id) for broker in brokers]
 
 
 def alternate_racks(racks: Mapping[BrokerId, str]) -> list[BrokerId]:
-    """Order brokers so that neighbours stand in different racks as long as possible.
+    """Order brokers so that neighbours are in different racks as long as possible.
 
     One broker of each rack in turn, racks by name and brokers by id; a rack that has run out is skipped.
     """
@@ -119,7 +119,7 @@ def alternate_racks(racks: Mapping[BrokerId, str]) -> list[BrokerId]:
 
 
 def _follower_at(leader_at: int, shift: int, attempt: int, ring_size: int) -> int:
-    # One place in the ring is the leader's own: the others are counted from the one after it.
+    # One place in the ring is the leader's: the others are counted from the one after it.
     return (leader_at + 1 + (shift + attempt) % (ring_size - 1)) % ring_size
 
 
@@ -143,8 +143,8 @@ def _place_over_racks(
     replicas = [ring[leader_at]]
     used_racks = {racks[ring[leader_at]]}
     attempt = 0
-    # It ends: among any len(ring) - 1 consecutive attempts each broker but the leader is tried once, and as
-    # long as replicas are missing one of them is acceptable.
+    # The loop ends: len(ring) - 1 consecutive attempts try each broker but the leader once, and while replicas are
+    # missing one of these is acceptable.
     while len(replicas) < replication_factor:
         candidate = ring[_follower_at(leader_at, shift * rack_count, attempt, len(ring))]
         attempt += 1

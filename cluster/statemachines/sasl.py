@@ -6,7 +6,7 @@ Rules:
   name, is answered with an error and may be asked again (KIP-511).
 - The handshake names the mechanism, and its version says how tokens travel: bare after version 0, in
   SaslAuthenticate after version 1.
-- A second authentication of a connection (KIP-368) begins at ``HANDSHAKE``: it may not ask for versions.
+- A second authentication of a connection (KIP-368) begins at ``HANDSHAKE``: ApiVersions is not allowed then.
 
 The table is the only statement of what is legal: tests and documents are derived from it.
 """
@@ -29,7 +29,7 @@ class SaslState(Enum):
     TOKENS = "tokens"
     """SaslAuthenticate."""
     DONE = "done"
-    """Nothing: the peer is who it says, and its requests go to the handlers."""
+    """Nothing: the peer has proved its identity, and its requests go to the handlers."""
     FAILED = "failed"
     """Nothing: the connection is about to be closed."""
 

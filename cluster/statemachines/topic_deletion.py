@@ -1,18 +1,17 @@
-"""How a topic goes: its replicas are stopped, then deleted, and the topic is forgotten when all have
-answered.
+"""How a topic is deleted: its replicas are stopped, then deleted, and the topic is forgotten when all have answered.
 
 Rules:
 
-- A topic is queued by its znode under ``/admin/delete_topics`` and stays queued until it is gone. That znode
-  is removed last, so that whichever controller dies in between, the next one goes on.
+- A topic is queued by its znode under ``/admin/delete_topics`` and stays queued until it is gone. That znode is removed
+  last, so that if the controller dies in between, the next one continues.
 - A deletion is halted while a replica's broker or directory is dead, or while a partition is being
   reassigned; it is resumed when a broker with a replica starts, or when the reassignment ends. Halting stops
   new rounds only: a round whose requests are out may still finish the topic.
-- One round: tell everyone that the topic is going, stop every live replica, delete every live replica's data,
-  wait for the answers. Replicas that answered with an error, or were dead, make the next round.
+- One round: announce the deletion to all brokers, stop every live replica, delete every live replica's data, wait for
+  the answers. Replicas that answered with an error, or were dead, make the next round.
 
-The steps of a topic are a function of the states of its replicas (``cluster.statemachines.replica``): nothing
-else is remembered, so that there is nothing that could disagree.
+The steps of a topic are a function of the states of its replicas (``cluster.statemachines.replica``): nothing else is
+remembered that could disagree with them.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -50,7 +49,7 @@ def next_steps(replica_states: Collection[ReplicaState], *, is_halted: bool) -> 
         is_halted: A dead replica or a reassignment forbids a new round.
 
     Returns:
-        The steps in order; none means to wait, for answers or for what halts it.
+        The steps in order; none means to wait, for answers or for the end of the halt.
     """
     states = set(replica_states)
     if states <= {ReplicaState.DELETION_SUCCESSFUL}:
@@ -67,7 +66,7 @@ def next_steps(replica_states: Collection[ReplicaState], *, is_halted: bool) -> 
 
 @dataclass(frozen=True, slots=True)
 class DeletionRound:
-    """Who takes part in a round.
+    """The replicas of a round.
 
     Attributes:
         to_delete: Live replicas that have not answered yet: they are stopped, then deleted.

@@ -1,4 +1,4 @@
-"""A transactional id, as its coordinator holds it: its producer, and the transaction that is open, if one is.
+"""A transactional id, as its coordinator holds it: its producer, and the open transaction, if any.
 
 Rules:
 
@@ -8,10 +8,10 @@ Rules:
   the same kind can follow.
 - A fence is one transition: from ONGOING to PREPARE_ABORT with the next epoch, which no producer is given, so that
   the producer that had the transaction open can write no more. If it cannot be written, its epoch stays in memory,
-  and the next fence uses the same one; else retries would use the epochs up (KAFKA-9666).
+  and the next fence uses the same one; otherwise retries would use up the epochs (KAFKA-9666).
 
-The table is the only statement of what is legal: tests and documents are derived from it. The decisions on requests
-stand in `transaction_requests`.
+The table is the only statement of what is legal: tests and documents are derived from it. The decisions on requests are
+in `transaction_requests`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -138,16 +138,16 @@ def step(state: TransactionState, event: TransactionEvent) -> TransactionState:
 
 @dataclass(frozen=True, slots=True)
 class TransactionRecord:
-    """What the log says of a transactional id.
+    """A transactional id as the log has it.
 
     Attributes:
         producer_id: Its producer.
         producer_epoch: That producer's epoch; -1 before the first is given.
         timeout_ms: How long a transaction may be open.
         state: Where it stands.
-        partitions: What the transaction has written to; empty but in ONGOING and the PREPARE states.
+        partitions: What the transaction has written to; empty except in ONGOING and the PREPARE states.
         updated_at: Wall time of the last transition.
-        started_at: Wall time of the transaction's begin, -1 where there was none.
+        started_at: Wall time of the transaction's start, -1 if there was none.
     """
 
     producer_id: ProducerId
@@ -166,7 +166,7 @@ class Pending:
     Attributes:
         record: What the id becomes; its state is DEAD for a tombstone.
         previous_producer_id: The producer id that a retried InitProducerId may name (KIP-360).
-        previous_epoch: The epoch that it may name; -1 where none.
+        previous_epoch: The epoch that it may name; -1 for none.
         is_fence: Whether a failure to write it keeps the record's epoch.
     """
 
@@ -182,7 +182,7 @@ class Transaction:
 
     Attributes:
         transactional_id: The id.
-        record: As the log has it on all in-sync replicas; but for the epoch of a fence that failed.
+        record: As the log has it on all in-sync replicas, except for the epoch of a fence that failed.
         previous_producer_id: See `Pending`; not in the log, so that a failover forgets it.
         previous_epoch: Likewise.
         pending: The transition under way.
@@ -222,7 +222,7 @@ class Transaction:
         producer_epoch: ProducerEpoch | None = None,
         is_fence: bool = False,
     ) -> Pending:
-        """Return the transition of an event that keeps the producer id; what is not given stays.
+        """Return the transition of an event that keeps the producer id; arguments left out keep their values.
 
         Raises:
             IllegalTransition: the event is not legal now.
@@ -267,7 +267,7 @@ class Transaction:
         self.unmarked = set(pending.record.partitions) if pending.record.state.is_prepared else set()
 
     def fail(self, pending: Pending) -> None:
-        """Stay as before: a transition's record could not be written, or perhaps not.
+        """Drop a transition whose write failed, or has an unknown outcome; the epoch of a fence stays.
 
         Raises:
             IllegalTransition: it is not the one under way.

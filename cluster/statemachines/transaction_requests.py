@@ -1,6 +1,6 @@
-"""What a coordinator decides on requests about a transactional id, in Kafka's order of checks.
+"""A coordinator's decisions on requests about a transactional id, in Kafka's order of checks.
 
-Each function looks, and changes nothing: its result is an answer, or the transition that is to be written first.
+No function changes anything: its result is an answer, or the transition that must be written first.
 """
 
 from collections.abc import Iterable, Mapping
@@ -50,7 +50,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class NeedsProducerId:
-    """The epochs of the producer id are used up: ask again with a new one."""
+    """The epochs of the producer id are used up: call again with a new id."""
 
 
 Decision = Answer | Pending
@@ -66,11 +66,11 @@ def initialise(
     """Decide on InitProducerId.
 
     Args:
-        transaction: The id, with an epoch of -1 where it is new.
-        expected: What the producer says that it has (KIP-360); None where it begins.
-        timeout_ms: Of its transactions.
+        transaction: The transactional id, with an epoch of -1 if it is new.
+        expected: The id and epoch that the producer says it has (KIP-360); None if it has none.
+        timeout_ms: The timeout of its transactions.
         now: Wall time.
-        new_id: A producer id that is free, if the caller was asked for one.
+        new_id: An unused producer id, if an earlier call returned `NeedsProducerId`.
 
     Returns:
         A pending EMPTY whose producer is the answer; a pending PREPARE_ABORT that fences the open transaction,
@@ -97,7 +97,7 @@ def initialise(
         else:
             producer = Producer(record.producer_id, ProducerEpoch(epoch + 1))
     elif expected.epoch == transaction.previous_epoch:
-        # A retry whose first answer was lost: no other producer has come between, or this epoch were forgotten.
+        # A retry whose first answer was lost: had another producer come in between, this epoch would be forgotten.
         producer, remembered = Producer(record.producer_id, epoch), transaction.previous_epoch
         return Pending(
             _initialised(producer, state, timeout_ms, now), transaction.previous_producer_id, remembered
@@ -147,7 +147,7 @@ def add_partitions(
 def verify(
     transaction: Transaction, producer: Producer, partitions: Iterable[TopicPartition]
 ) -> Error | Mapping[TopicPartition, Error]:
-    """Say whether partitions belong to a producer's present transaction; a pending transition is ignored."""
+    """Return whether partitions belong to a producer's present transaction; a pending transition is ignored."""
     error = _check_producer(transaction, producer)
     if error is not Error.NONE:
         return error
@@ -158,7 +158,7 @@ def verify(
 
 
 def end(transaction: Transaction, producer: Producer, *, commit: bool, now: WallMs) -> Decision:
-    """Decide on a client's EndTxn; a repeated one is answered as the first."""
+    """Decide on a client's EndTxn; a repeated one gets the answer of the first."""
     error = _check(transaction, producer)
     if error is not Error.NONE:
         return Answer(error)
@@ -178,7 +178,7 @@ def end(transaction: Transaction, producer: Producer, *, commit: bool, now: Wall
 
 
 def fence(transaction: Transaction, now: WallMs) -> Pending:
-    """Abort the open transaction, and fence its producer off by an epoch that nobody is given.
+    """Return the transition that aborts the open transaction, and fences its producer by an unassigned epoch.
 
     Raises:
         IllegalTransition: none is open.
@@ -200,7 +200,7 @@ def is_timed_out(transaction: Transaction, now: WallMs) -> bool:
 
 
 def complete(transaction: Transaction, now: WallMs) -> Pending:
-    """End a transaction whose markers are written.
+    """Return the transition that ends a transaction whose markers are written.
 
     Raises:
         IllegalTransition: its end is not decided.
@@ -209,7 +209,7 @@ def complete(transaction: Transaction, now: WallMs) -> Pending:
 
 
 def expire(transaction: Transaction, now: WallMs, expiration_ms: int) -> Pending | None:
-    """Return the transition that forgets an id, None where it is in use or not old enough."""
+    """Return the transition that removes an id; None if it is in use or not old enough."""
     record = transaction.record
     if (
         transaction.is_busy
@@ -224,7 +224,7 @@ def _check_producer(transaction: Transaction, producer: Producer) -> Error:
     record = transaction.record
     if producer.producer_id != record.producer_id:
         return Error.INVALID_PRODUCER_ID_MAPPING
-    # Strictly equal: no client has an epoch that it was not given (KAFKA-9600).
+    # Strictly equal: no client can have an epoch that it was not given (KAFKA-9600).
     return Error.NONE if producer.epoch == record.producer_epoch else Error.PRODUCER_FENCED
 
 

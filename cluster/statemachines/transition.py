@@ -1,11 +1,10 @@
-"""What every machine here does with an event that its table does not name."""
+"""The error that every machine here raises for an event that its table does not name."""
 
 
 class IllegalTransition(Exception):
     """An event was applied in a state that its table does not allow it in; nothing was changed.
 
-    It is our own fault, never a peer's: the caller that applies events checks ``allows`` first where the state is
-    open.
+    It is our own fault, never a peer's: a caller that does not know the state checks ``allows`` first.
 
     Attributes:
         state: The state that stays as it was.
