@@ -1,4 +1,4 @@
-"""Access rules in ZooKeeper: read them all, change them one resource at a time, follow what others change.
+"""Access rules in ZooKeeper: read them all, change them one resource at a time, follow the changes of others.
 
 A change is a compare-and-set of one resource's node. Entries that we cannot read (an operation of a later version)
 match nothing, and are kept when their node is rewritten. kafka-acls can write the nodes without any broker, so the
@@ -48,16 +48,16 @@ logger = logging.getLogger(__name__)
 
 ATTEMPTS_MAX: Final = 10
 RETRY_S: Final = 0.1
-"""The least pause before a change that met another writer is tried again; up to half as long more, by chance."""
+"""The shortest pause before a change that met another writer is retried; a random part of up to half of it is added."""
 _KINDS: Final = {PatternType.LITERAL: LITERAL, PatternType.PREFIXED: PREFIXED}
 
 
 class AclContentionError(ZooKeeperError):
-    """Others wrote a resource's rules each time that we tried to."""
+    """Another writer was faster at each attempt to change a resource's rules."""
 
 
 class AclStore:
-    """The rules of a cluster as ZooKeeper keeps them.
+    """The rules of a cluster as ZooKeeper has them.
 
     Args:
         zookeeper: The session.
@@ -77,7 +77,7 @@ class AclStore:
         )
 
     async def mark_read(self) -> None:
-        """Take all notifications there are as dealt with: the caller reads every rule after this."""
+        """Mark all present notifications as handled: the caller reads every rule after this."""
         for changes in self._changes:
             await changes.mark_read()
 
@@ -101,7 +101,7 @@ class AclStore:
         return [(pattern, _rules(pattern, node[0])) for pattern, node in found if node is not None]
 
     async def read(self, pattern: ResourcePattern) -> frozenset[AclRule]:
-        """Read the rules of one pattern; none where it has no node."""
+        """Read the rules of one pattern; none if it has no node."""
         node = await self._reader.read_node(AclZnode.path(_resource(pattern)))
         return frozenset() if node is None else _rules(pattern, node[0])
 
@@ -113,15 +113,15 @@ class AclStore:
         Cancelled between the two, the change is written and not announced; brokers see it when they next read all.
 
         Args:
-            pattern: Whose rules.
-            change: Returns the new rules for the present ones. Called again if another writer was faster.
+            pattern: The pattern whose rules change.
+            change: Returns the new rules from the present ones. Called again if another writer was faster.
 
         Returns:
             The rules before and after.
 
         Raises:
             AclContentionError: others were faster ten times in a row.
-            MalformedZnodeError: the node holds no rules, and is not overwritten.
+            MalformedZnodeError: the node's content is malformed, and is not overwritten.
         """
         resource = _resource(pattern)
         path = AclZnode.path(resource)
@@ -205,7 +205,7 @@ class AclStore:
 
 
 def is_storable_name(name: str) -> bool:
-    """Whether ZooKeeper takes a resource's name as the name of a node."""
+    """Return whether ZooKeeper accepts a resource's name as the name of a node."""
     if name in ("", ".", "..") or "/" in name:
         return False
     return not any(
@@ -230,7 +230,7 @@ def _rules(pattern: ResourcePattern, data: bytes) -> frozenset[AclRule]:
 
 
 def _read_entries(pattern: ResourcePattern, entries: Iterable[AclEntry]) -> dict[AclEntry, AclRule]:
-    """Return the rules that entries stand for; those that nobody understands are left out with a warning."""
+    """Return the rules in entries; those of unknown form are left out with a warning."""
     rules = {}
     for entry in entries:
         operation = from_pascal(Operation, entry.operation)

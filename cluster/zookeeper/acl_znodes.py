@@ -1,4 +1,4 @@
-"""`/kafka-acl` and its relatives: who may do what, and the notifications that it changed."""
+"""`/kafka-acl` and its relatives: the access rules, and the notifications of their changes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,12 +28,12 @@ CHANGE_PREFIX: Final = "acl_changes_"
 
 @dataclass(frozen=True, slots=True)
 class AclResource:
-    """What an ACL is about.
+    """The resources that an ACL applies to.
 
     Attributes:
         pattern_type: `LITERAL` or `PREFIXED`.
         resource_type: A key of `RESOURCE_TYPES`.
-        name: The resource's name, or what it starts with.
+        name: The resource's name, or its prefix.
     """
 
     pattern_type: str
@@ -43,7 +43,7 @@ class AclResource:
 
 @dataclass(frozen=True, slots=True)
 class AclEntry:
-    """One rule, in Kafka's words: `User:alice`, `*`, `Read`, `Allow`."""
+    """One rule, in Kafka's spelling: `User:alice`, `*`, `Read`, `Allow`."""
 
     principal: str
     host: str
@@ -88,7 +88,7 @@ class AclZnode:
         """Read a resource's rules; an empty node has none.
 
         Raises:
-            MalformedZnodeError: they are no rules.
+            MalformedZnodeError: the data is not a set of rules.
         """
         if not data:
             return frozenset()
@@ -134,7 +134,7 @@ class AclChangeZnode:
         """Read whose rules changed, from either form.
 
         Raises:
-            MalformedZnodeError: it is no such notification.
+            MalformedZnodeError: it is not such a notification.
         """
         what = "an ACL change notification"
         if data.startswith(b"{"):

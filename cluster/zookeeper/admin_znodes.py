@@ -8,7 +8,7 @@ from wire.types import BrokerId, TopicPartition
 
 
 class DeleteTopicsZnode:
-    """`/admin/delete_topics`: a child for each topic that shall be deleted."""
+    """`/admin/delete_topics`: a child for each topic that is to be deleted."""
 
     PATH: Final = "/admin/delete_topics"
 
@@ -38,10 +38,10 @@ class ReassignPartitionsZnode:
 
     @staticmethod
     def decode(data: bytes) -> dict[TopicPartition, tuple[BrokerId, ...]]:
-        """Read the moves; of a partition named twice the last counts.
+        """Read the moves; if a partition is named twice, the last one counts.
 
         Raises:
-            MalformedZnodeError: they are no moves.
+            MalformedZnodeError: the data is not a list of moves.
         """
         what = ReassignPartitionsZnode.PATH
         value = decode_json(data, what)
@@ -69,7 +69,7 @@ class PreferredElectionZnode:
         """Read the partitions.
 
         Raises:
-            MalformedZnodeError: they are no partitions.
+            MalformedZnodeError: the data is not a list of partitions.
         """
         return decode_partitions(data, PreferredElectionZnode.PATH)
 
@@ -88,7 +88,7 @@ def decode_partitions(data: bytes, what: str) -> frozenset[TopicPartition]:
     """Read what `encode_partitions` wrote.
 
     Raises:
-        MalformedZnodeError: they are no partitions.
+        MalformedZnodeError: the data is not a list of partitions.
     """
     value = decode_json(data, what)
     with malformed_as(what, data):

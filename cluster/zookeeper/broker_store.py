@@ -47,7 +47,7 @@ from wire.types import BrokerEpoch, BrokerId, Offset, TopicPartition, ZkVersion
 logger = logging.getLogger(__name__)
 
 _PARTITIONS_PER_NOTIFICATION: Final = 2000
-"""Of one ISR change notification: with the longest names a little more than half a megabyte."""
+"""The most partitions in one ISR change notification: with the longest names a little more than half a megabyte."""
 
 
 class BrokerStore(ZnodeReader):
@@ -57,7 +57,7 @@ class BrokerStore(ZnodeReader):
         super().__init__(zookeeper)
 
     async def create_persistent_paths(self) -> None:
-        """Make sure of every persistent node that Kafka expects, as each broker does when it starts."""
+        """Create every persistent node that Kafka expects, unless it exists, as each broker does when it starts."""
         for path in PERSISTENT_PATHS:
             await self._ensure(path)
 
@@ -65,7 +65,7 @@ class BrokerStore(ZnodeReader):
         """Return the cluster's id, which is ``proposed`` if this is the cluster's first broker.
 
         Raises:
-            MalformedZnodeError: `/cluster/id` holds nonsense.
+            MalformedZnodeError: `/cluster/id` is malformed.
         """
         while True:
             try:
@@ -75,7 +75,7 @@ class BrokerStore(ZnodeReader):
                 await self._ensure(ClusterIdZnode.PATH, ClusterIdZnode.encode(proposed))
 
     async def generate_broker_id(self) -> int:
-        """Return a number no broker got before, from 1 on: `reserved.broker.max.id` plus it is a broker id."""
+        """Return a number that no broker got before, from 1 on, to add to `reserved.broker.max.id` for a broker id."""
         while True:
             try:
                 return (await self.zookeeper.set(BrokerSequenceIdZnode.PATH, b"", ANY_VERSION)).version
@@ -116,11 +116,11 @@ class BrokerStore(ZnodeReader):
     ) -> ZkVersion:
         """Write the ISR that we, the partition's leader, decided; return the node's new version.
 
-        Where the connection went, or the version is stale, the node is read back: if it holds this very
-        decision it counts as written.
+        If the connection was lost, or the version is stale, the node is read back: if it holds this very decision, it
+        counts as written.
 
         Args:
-            partition: Whose ISR.
+            partition: The partition.
             leadership: The whole state with the new ISR; leader epoch and controller epoch as they were.
             expected_version: The node's version as far as we know.
 
@@ -141,7 +141,7 @@ class BrokerStore(ZnodeReader):
                     raise BadVersionError(f"{partition} is at version {stat.version}") from None
 
     async def propagate_isr_changes(self, partitions: Iterable[TopicPartition]) -> None:
-        """Tell the controller whose ISRs we wrote, in notifications that ZooKeeper takes however many they are."""
+        """Tell the controller which partitions' ISRs we wrote, split into notifications that ZooKeeper accepts."""
         ordered = sorted(partitions)
         for start in range(0, len(ordered), _PARTITIONS_PER_NOTIFICATION):
             part = ordered[start : start + _PARTITIONS_PER_NOTIFICATION]
@@ -162,8 +162,7 @@ class BrokerStore(ZnodeReader):
         config_path = ConfigEntityZnode.path(TOPICS, topic)
         config_data = ConfigEntityZnode.encode(config)
         while True:
-            # A configuration may be there already, left over or made beforehand: it is replaced, as Kafka
-            # does.
+            # A configuration may exist already, left over or created beforehand: it is replaced, as Kafka does.
             stat = await self.zookeeper.exists(config_path)
             write_config: Operation = (
                 Create(config_path, config_data)
@@ -190,7 +189,7 @@ class BrokerStore(ZnodeReader):
         """Rewrite a topic's assignment, to add partitions; return the node's new version.
 
         Raises:
-            BadVersionError: it was written since: read and decide again.
+            BadVersionError: it was written in the meantime: read and decide again.
             NoNodeError: the topic is gone.
         """
         path = TopicZnode.path(topic)
@@ -206,7 +205,7 @@ class BrokerStore(ZnodeReader):
                     raise BadVersionError(f"{path} was written meanwhile") from None
 
     async def mark_topic_for_deletion(self, topic: str) -> None:
-        """Ask the controller to delete a topic; asked twice is asked once."""
+        """Ask the controller to delete a topic; idempotent."""
         await self._ensure(DeleteTopicsZnode.path(topic))
 
     async def change_config(
@@ -219,7 +218,7 @@ class BrokerStore(ZnodeReader):
         Args:
             entity_type: One of `znodes.ENTITY_TYPES`.
             name: Sanitized; of a user's client: `<user>/clients/<client>`.
-            change: Returns the new configuration for the present one. Called again after a conflicting write.
+            change: Returns the new configuration from the present one. Called again after a conflicting write.
         """
         path = ConfigEntityZnode.path(entity_type, name)
         while True:
@@ -244,16 +243,16 @@ class BrokerStore(ZnodeReader):
         return await self.read_children(DeleteTopicsZnode.PATH, watch)
 
     async def read_consumer_offset(self, group: str, partition: TopicPartition) -> Offset | None:
-        """Read an offset that OffsetCommit 0 kept, ``None`` where there is none.
+        """Read an offset that OffsetCommit 0 stored, ``None`` if there is none.
 
         Raises:
-            MalformedZnodeError: the node holds no number.
+            MalformedZnodeError: the node's data is not a number.
         """
         found = await self.read_node(ConsumersZnode.offset_path(group, *partition))
         return None if found is None else ConsumersZnode.decode_offset(found[0])
 
     async def write_consumer_offset(self, group: str, partition: TopicPartition, offset: Offset) -> None:
-        """Keep an offset for OffsetCommit 0. The last writer wins, as in Kafka: the group has one per partition."""
+        """Store an offset for OffsetCommit 0. The last writer wins, as in Kafka: a group has one per partition."""
         path = ConsumersZnode.offset_path(group, *partition)
         data = ConsumersZnode.encode_offset(offset)
         while True:
@@ -278,7 +277,7 @@ class BrokerStore(ZnodeReader):
             return
 
     async def _notify(self, prefix: str, data: bytes) -> None:
-        """Create a sequential notification; where the connection goes, perhaps twice, which does no harm."""
+        """Create a sequential notification; twice if the connection is lost, perhaps, which does no harm."""
         while True:
             try:
                 await self.zookeeper.create(prefix, data, sequence=True, make_parents=True)

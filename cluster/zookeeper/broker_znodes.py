@@ -1,4 +1,4 @@
-"""`/brokers/ids` and `/brokers/seqid`: which brokers live and where they listen, and new broker ids."""
+"""`/brokers/ids` and `/brokers/seqid`: which brokers are live and where they listen, and new broker ids."""
 
 import re
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ class RegisteredEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """What a live broker says of itself.
+    """The registration of a live broker.
 
     Attributes:
         broker_id: Its id.
@@ -45,7 +45,7 @@ class BrokerRegistration:
         rack: Its `broker.rack`.
         features: Supported features: name to (min_version, max_version). Kafka 3.9 with ZooKeeper has none.
         epoch: The czxid of the registration, known once it is registered; it is not in the JSON.
-        jmx_port: -1: we offer none.
+        jmx_port: -1, because we offer none.
         timestamp: When it registered.
     """
 
@@ -58,7 +58,7 @@ class BrokerRegistration:
     timestamp: WallMs = NO_TIMESTAMP
 
     def endpoint(self, listener_name: str) -> RegisteredEndpoint | None:
-        """Return the endpoint of a listener, ``None`` where the broker has no such listener."""
+        """Return the endpoint of a listener, ``None`` if the broker has no such listener."""
         for endpoint in self.endpoints:
             if endpoint.listener_name == listener_name:
                 return endpoint
@@ -114,7 +114,7 @@ class BrokerIdZnode:
             epoch: The znode's czxid.
 
         Raises:
-            MalformedZnodeError: it is no broker registration.
+            MalformedZnodeError: it is not a broker registration.
         """
         what = f"the registration of broker {broker_id}"
         value = decode_json(data, what)
@@ -152,6 +152,6 @@ def _parse_endpoint(text: str, protocols: Mapping[str, str] | None) -> Registere
 
 
 class BrokerSequenceIdZnode:
-    """`/brokers/seqid`: empty; the version it gets at each write is a number nobody else got."""
+    """`/brokers/seqid`: empty; the version that each write gives it is a unique number."""
 
     PATH: Final = "/brokers/seqid"

@@ -1,4 +1,4 @@
-"""Following a parent of sequential notification nodes: each child names something that every broker reads again."""
+"""Follows a parent of sequential notification nodes: each child names something that every broker must read again."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -10,13 +10,13 @@ from cluster.zookeeper.reader import ZnodeReader
 from wire.types import WallMs
 
 EXPIRY_MS: Final = 15 * 60 * 1000
-"""How old a notification gets before whichever broker looks next deletes it."""
+"""The age at which the next broker that looks deletes a notification."""
 
 
 class ChangeNotifications:
-    """The notifications below one path that were not dealt with yet, in order.
+    """The notifications below one path that have not been handled yet, in order.
 
-    A broker reads everything after `mark_read`, and then deals with what `follow` reports.
+    A broker reads everything after `mark_read`, and then handles what `follow` reports.
 
     Args:
         zookeeper: The session.
@@ -32,7 +32,7 @@ class ChangeNotifications:
         self._last_name = ""
 
     async def mark_read(self) -> None:
-        """Take all notifications there are as dealt with: the caller reads everything after this."""
+        """Mark all present notifications as handled: the caller reads everything after this."""
         self._last_name = max(await self._reader.read_children(self._parent), default="")
 
     async def follow(self, on_change: Callable[[str, bytes], Awaitable[None]]) -> None:
@@ -52,7 +52,7 @@ class ChangeNotifications:
 
             names = await self._reader.read_children(self._parent, look_again)
             for name in names:
-                # Names differ in their ten digits only, so their order is that of creation.
+                # Names differ only in their ten digits, so their order is that of creation.
                 if name > self._last_name:
                     path = f"{self._parent}/{name}"
                     found = await self._reader.read_node(path)
@@ -63,7 +63,7 @@ class ChangeNotifications:
             await changed.wait()
 
     async def _purge(self, names: list[str]) -> None:
-        """Delete what is older than any broker can still be about to read."""
+        """Delete notifications so old that no broker can still be about to read them."""
         paths = [f"{self._parent}/{name}" for name in names]
         now = self._wall_ms()
         for path, node in zip(paths, await self._zookeeper.get_many(paths), strict=True):

@@ -1,13 +1,13 @@
-"""The door to ZooKeeper: what a session can do, which errors it can meet, and which of its states it reports.
+"""The interface to ZooKeeper: what a session can do, which errors it can raise, and which of its states it reports.
 
 Rules that hold for every implementation (and that the contract suite checks):
 
 - A watch fires once and says "look again". Every disconnect drops all watches, and each of their callbacks is
   then called with ``WatchKind.DROPPED``: the watcher reads and watches again, same session or not.
-- Reads are repeated across a reconnection by themselves. A write that was under way when the connection went
-  raises `ConnectionLossError`, and its outcome is unknown: read again and compare.
+- Reads are repeated automatically after a reconnection. A write that was under way when the connection was lost raises
+  `ConnectionLossError`, and its outcome is unknown: read again and compare.
 - Once the session has expired, everything raises `SessionExpiredError` until the owner of the ephemeral nodes
-  calls `ZooKeeper.renew_session`. Nothing slips into a new session before its owner registers again.
+  calls `ZooKeeper.renew_session`. Nothing is sent in a new session before its owner registers again.
 - Callbacks run on trio's thread, between tasks, and must not block or raise.
 """
 
@@ -25,11 +25,11 @@ INITIAL_VERSION: Final = ZkVersion(0)
 
 
 class ZooKeeperError(Exception):
-    """ZooKeeper refused an operation, or could not be asked."""
+    """ZooKeeper refused an operation, or could not be reached."""
 
 
 class ConnectionLossError(ZooKeeperError):
-    """The connection went while a write was under way: whether it was done is unknown."""
+    """The connection was lost while a write was under way: whether it was done is unknown."""
 
 
 class SessionExpiredError(ZooKeeperError):
@@ -41,11 +41,11 @@ class NoNodeError(ZooKeeperError):
 
 
 class NodeExistsError(ZooKeeperError):
-    """The node to be created is there already."""
+    """The node to be created exists already."""
 
 
 class BadVersionError(ZooKeeperError):
-    """The node was written since the version that was expected."""
+    """The node has been written since the expected version."""
 
 
 class NotEmptyError(ZooKeeperError):
@@ -61,7 +61,7 @@ class NoAuthError(ZooKeeperError):
 
 
 class OversizedWriteError(ZooKeeperError):
-    """The write is larger than what ZooKeeper takes: it was not sent."""
+    """The write is larger than ZooKeeper accepts: it was not sent."""
 
 
 class RolledBackError(ZooKeeperError):
@@ -70,7 +70,7 @@ class RolledBackError(ZooKeeperError):
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What ZooKeeper keeps about a node beside its data.
+    """What ZooKeeper stores about a node besides its data.
 
     Attributes:
         czxid: The transaction that created the node; grows over the whole ensemble's life.
@@ -98,12 +98,12 @@ class WatchKind(Enum):
     DELETED = "deleted"
     CHANGED = "changed"
     CHILDREN = "children"
-    DROPPED = "dropped"  # the connection went, and the watch with it: nothing is known to have changed
+    DROPPED = "dropped"  # the connection was lost, and the watch with it: nothing is known to have changed
 
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """That something may have changed at a path; never what it changed to."""
+    """Says that something may have changed at a path; never what it changed to."""
 
     kind: WatchKind
     path: str
@@ -165,11 +165,11 @@ OperationResult = str | Stat | ZooKeeperError | None
 
 @dataclass(frozen=True, slots=True)
 class MultiResult:
-    """What came of a `multi`: all of it was done, or nothing.
+    """The outcome of a `multi`: all of it was done, or nothing.
 
     Attributes:
-        results: One per operation, in order. Where the whole failed: the error of the operation that failed,
-            and `RolledBackError` for the others.
+        results: One per operation, in order. If the transaction failed: the error of the operation that failed, and
+            `RolledBackError` for the others.
     """
 
     results: tuple[OperationResult, ...]
@@ -181,7 +181,7 @@ class MultiResult:
 
     @property
     def failure(self) -> tuple[int, ZooKeeperError] | None:
-        """The index and the error of the operation that failed the whole."""
+        """The index and the error of the operation that made the transaction fail."""
         rolled_back: tuple[int, ZooKeeperError] | None = None
         for index, result in enumerate(self.results):
             if isinstance(result, RolledBackError):
@@ -198,7 +198,7 @@ class MultiResult:
         return result
 
     def raise_failure(self) -> None:
-        """Raise the error that failed the whole, if it failed.
+        """Raise the error that made the transaction fail, if it failed.
 
         Raises:
             ZooKeeperError: the error of the first operation that failed by itself.
@@ -240,14 +240,14 @@ class ZooKeeper(Protocol):
         ...
 
     def session_is_live(self, now: MonotonicSeconds) -> bool:
-        """Tell whether the session is known to live: the clock by which a controller fences itself.
+        """Return whether the session is known to be live: the clock by which a controller fences itself.
 
         It is ``False`` as soon as more than the session timeout has gone by since the *sending* of the last
-        probe that was answered, whether or not a disconnection was reported. Ask it at each use: a
-        timer that would tell may run late, after a SIGCONT for one.
+        probe that was answered, whether or not a disconnection was reported. Call it at each use: a timer may fire
+        late, for example after a SIGCONT.
 
         Args:
-            now: The caller's monotonic clock, the one the session was made with.
+            now: The time on the monotonic clock that the session was made with.
         """
         ...
 
@@ -261,7 +261,7 @@ class ZooKeeper(Protocol):
         Only the owner of the ephemeral nodes calls this, just before it registers again.
 
         Raises:
-            NoAuthError: the ensemble refused our credentials; no session will come.
+            NoAuthError: the ensemble refused our credentials; there will be no session.
         """
         ...
 
@@ -278,14 +278,14 @@ class ZooKeeper(Protocol):
     async def get_many(
         self, paths: Sequence[str], watch: Watcher | None = None
     ) -> list[tuple[bytes, Stat] | None]:
-        """Read many nodes in overlapping requests: one result per path, ``None`` where there is no node.
+        """Read many nodes in overlapping requests: one result per path, ``None`` for a node that does not exist.
 
         A watch is left on each node that exists.
         """
         ...
 
     async def exists(self, path: str, watch: Watcher | None = None) -> Stat | None:
-        """Tell whether a node exists, and watch for its creation, deletion or change."""
+        """Return whether a node exists, and watch for its creation, deletion or change."""
         ...
 
     async def children(self, path: str, watch: Watcher | None = None) -> list[str]:
@@ -297,7 +297,7 @@ class ZooKeeper(Protocol):
         ...
 
     async def children_many(self, paths: Sequence[str]) -> list[list[str] | None]:
-        """Return the children of many nodes, in overlapping requests: ``None`` where there is no node."""
+        """Return the children of many nodes, in overlapping requests: ``None`` for a node that does not exist."""
         ...
 
     async def create(
@@ -309,7 +309,7 @@ class ZooKeeper(Protocol):
         sequence: bool = False,
         make_parents: bool = False,
     ) -> str:
-        """Create a node and give its path, which differs from ``path`` where ``sequence`` appends ten digits.
+        """Create a node and return its path, which differs from ``path`` if ``sequence`` appends ten digits.
 
         Raises:
             NodeExistsError: the node exists.
@@ -320,7 +320,7 @@ class ZooKeeper(Protocol):
     async def create_with_stat(
         self, path: str, data: bytes | None = None, *, ephemeral: bool = False, sequence: bool = False
     ) -> tuple[str, Stat]:
-        """Create a node and give its path and its stat."""
+        """Create a node and return its path and its stat."""
         ...
 
     async def set(self, path: str, data: bytes, expected_version: ZkVersion) -> Stat:
@@ -343,14 +343,14 @@ class ZooKeeper(Protocol):
         ...
 
     async def multi(self, operations: Sequence[Operation]) -> MultiResult:
-        """Do all operations as one transaction, or none of them; a failure is in the result, not raised."""
+        """Do all operations as one transaction, or none of them; a failure is returned, not raised."""
         ...
 
     async def multi_many(
         self, transactions: Sequence[Sequence[Operation]]
     ) -> list[MultiResult | ConnectionLossError]:
-        """Do many transactions in overlapping requests, begun in order; each stands for itself.
+        """Do many transactions in overlapping requests, begun in order; each succeeds or fails by itself.
 
-        A transaction whose outcome a lost connection left unknown gives the error in its place.
+        If a lost connection leaves the outcome of a transaction unknown, the error is returned in its place.
         """
         ...

@@ -1,4 +1,4 @@
-"""What is one per cluster: its id, features and producer ids; and the offsets of old consumers."""
+"""Znodes that a cluster has once: its id, features and producer ids; and the offsets of old consumers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class ClusterIdZnode:
         """Read a cluster id.
 
         Raises:
-            MalformedZnodeError: there is none in it.
+            MalformedZnodeError: it holds no cluster id.
         """
         value = decode_json(data, "/cluster/id")
         with malformed_as("/cluster/id", data):
@@ -32,7 +32,7 @@ class ClusterIdZnode:
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdBlock:
-    """Producer ids that one broker may hand out: ``first`` to ``last``, both included."""
+    """Producer ids that one broker may assign: ``first`` to ``last``, both included."""
 
     broker_id: BrokerId
     first: ProducerId
@@ -45,7 +45,7 @@ class ProducerIdBlock:
 
 
 class ProducerIdBlockZnode:
-    """`/latest_producer_id_block`: the block taken last; an empty node means that none was taken yet."""
+    """`/latest_producer_id_block`: the block taken last; the node is empty until one is taken."""
 
     PATH: Final = "/latest_producer_id_block"
     BLOCK_SIZE: Final = 1000
@@ -68,7 +68,7 @@ class ProducerIdBlockZnode:
         """Read the block taken last.
 
         Raises:
-            MalformedZnodeError: it is no block.
+            MalformedZnodeError: it is not a block.
         """
         if not data:
             return None
@@ -100,10 +100,10 @@ class FeatureZnode:
 
     @staticmethod
     def decode(data: bytes) -> dict[str, int]:
-        """Read the finalized features, of version 1 or 2; none where the status says that they are off.
+        """Read the finalized features, of version 1 or 2; none if the status says that they are off.
 
         Raises:
-            MalformedZnodeError: they are no features.
+            MalformedZnodeError: the data is not a set of features.
         """
         value = decode_json(data, FeatureZnode.PATH)
         with malformed_as(FeatureZnode.PATH, data):
@@ -117,13 +117,13 @@ class FeatureZnode:
 
 
 class MigrationZnode:
-    """`/migration`: it exists where a migration to KRaft was begun, which is not ours to go on with."""
+    """`/migration`: it exists if a migration to KRaft was begun, which Ottla does not support."""
 
     PATH: Final = "/migration"
 
 
 class ConsumersZnode:
-    """`/consumers/<group>/offsets/<topic>/<partition>`: where OffsetCommit and OffsetFetch 0 keep offsets."""
+    """`/consumers/<group>/offsets/<topic>/<partition>`: where OffsetCommit 0 and OffsetFetch 0 keep offsets."""
 
     PATH: Final = "/consumers"
 

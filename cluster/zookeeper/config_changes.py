@@ -1,4 +1,4 @@
-"""Following `/config/changes`: each notification names a configuration that every broker then reads."""
+"""Follows `/config/changes`: each notification names a configuration that every broker then reads."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -12,16 +12,16 @@ logger = logging.getLogger(__name__)
 
 
 class ConfigChanges:
-    """The notifications that were not dealt with yet, in order.
+    """The notifications that have not been handled yet, in order.
 
-    A broker reads all configurations after `mark_read`, and then deals with what `follow` reports.
+    A broker reads all configurations after `mark_read`, and then handles what `follow` reports.
     """
 
     def __init__(self, zookeeper: ZooKeeper, wall_ms: Callable[[], WallMs]) -> None:
         self._notifications = ChangeNotifications(zookeeper, wall_ms, ConfigChangeZnode.PARENT)
 
     async def mark_read(self) -> None:
-        """Take all notifications there are as dealt with: the caller reads every configuration after this."""
+        """Mark all present notifications as handled: the caller reads every configuration after this."""
         await self._notifications.mark_read()
 
     async def follow(self, on_change: Callable[[str], Awaitable[None]]) -> None:

@@ -13,7 +13,7 @@ BROKERS: Final = "brokers"
 IPS: Final = "ips"
 ENTITY_TYPES: Final = (TOPICS, CLIENTS, USERS, BROKERS, IPS)
 DEFAULT_ENTITY: Final = "<default>"
-"""The name of the entity whose configuration holds for all that have none of their own; never sanitized."""
+"""The name of the entity whose configuration applies to all that have none of their own; never sanitized."""
 
 
 def sanitize(name: str) -> str:
@@ -57,7 +57,7 @@ class ConfigEntityZnode:
         """Read a configuration; an empty node is an empty one.
 
         Raises:
-            MalformedZnodeError: it is no configuration.
+            MalformedZnodeError: it is not a configuration.
         """
         if not data:
             return {}

@@ -1,7 +1,7 @@
 """What the elected controller reads and writes in ZooKeeper: every write behind the fence of its election.
 
-Reads that a decision rests on leave their watch in the same operation. Writes whose outcome a lost connection
-left open are settled here, by reading back, so that a caller only ever sees done, refused, or one of the two
+Reads that a decision rests on leave their watch in the same operation. If a lost connection leaves the outcome of a
+write unknown, it is settled here, by reading back, so that a caller only ever sees done, refused, or one of the two
 errors that end a controller: `ControllerMovedError` and `SessionExpiredError`.
 """
 
@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 
 
 class ControllerStore(ZnodeReader):
-    """ZooKeeper as the controller uses it: readable by anyone, writable from election to resignation."""
+    """ZooKeeper as the controller uses it: readable at any time, writable from election to resignation."""
 
     def __init__(self, zookeeper: ZooKeeper, broker_id: BrokerId) -> None:
         super().__init__(zookeeper)
@@ -62,7 +62,7 @@ class ControllerStore(ZnodeReader):
 
     @property
     def fence(self) -> ControllerFence:
-        """What the election won.
+        """The fence that the election won.
 
         Raises:
             ControllerMovedError: we are not elected.
@@ -94,13 +94,14 @@ class ControllerStore(ZnodeReader):
         return self._fence.epoch
 
     def forget_election(self) -> None:
-        """Stop being able to write, without touching ZooKeeper: what an expired session leaves to do."""
+        """Drop the fence, so that nothing can be written, without touching ZooKeeper: for an expired session."""
         self._fence = None
 
     async def resign(self) -> None:
-        """Resign the controllership: delete `/controller` if it is still ours. Always ends unable to write.
+        """Resign the controllership: delete `/controller` if it is still ours.
 
-        Cancelled or without a connection it may leave `/controller` behind, for the session's end to delete.
+        Afterwards nothing can be written. If cancelled, or without a connection, it can leave `/controller` behind, for
+        the session's end to delete.
         """
         fence, self._fence = self._fence, None
         if fence is None:
@@ -132,7 +133,7 @@ class ControllerStore(ZnodeReader):
         """Rewrite a topic's id and assignment; return the node's new version.
 
         Raises:
-            BadVersionError: it was written since, by a tool that adds partitions, for example: decide again.
+            BadVersionError: it was written in the meantime, for example by a tool that adds partitions: decide again.
             NoNodeError: the topic is gone.
             ControllerMovedError: another controller was elected.
         """
@@ -153,7 +154,7 @@ class ControllerStore(ZnodeReader):
     async def delete_topic(self, topic: str) -> None:
         """Delete all that ZooKeeper has of a topic; the mark for its deletion goes with the last write.
 
-        Cut off at any point, it can be called again by the next controller.
+        If it is interrupted at any point, the next controller can call it again.
 
         Raises:
             ControllerMovedError: another controller was elected.
@@ -161,11 +162,11 @@ class ControllerStore(ZnodeReader):
         await remove_topic(self.zookeeper, self.fence, topic)
 
     async def read_topic_deletions(self, watch: Watcher | None = None) -> list[str]:
-        """Return the topics that shall be deleted, and watch for more."""
+        """Return the topics that are marked for deletion, and watch for more."""
         return await self.read_children(DeleteTopicsZnode.PATH, watch)
 
     async def delete_topic_deletions(self, topics: Iterable[str]) -> None:
-        """Take back the marks of topics that do not exist, or whose deletion is disabled."""
+        """Remove the marks of topics that do not exist, or whose deletion is disabled."""
         await self._delete_all([DeleteTopicsZnode.path(topic) for topic in topics])
 
     async def read_isr_changes(
@@ -205,7 +206,7 @@ class ControllerStore(ZnodeReader):
     async def read_reassignment(
         self, watch: Watcher | None = None
     ) -> dict[TopicPartition, tuple[BrokerId, ...]] | None:
-        """Read the moves an old tool asked for, and watch for them; ``None`` where there is no node."""
+        """Read the moves that an old tool requested, and watch for them; ``None`` if there is no node."""
         found = await self.read_node(ReassignPartitionsZnode.PATH, watch)
         if found is None:
             return None
@@ -216,7 +217,7 @@ class ControllerStore(ZnodeReader):
             return {}
 
     async def write_reassignment(self, moves: Mapping[TopicPartition, Iterable[BrokerId]]) -> None:
-        """Leave in the node only the moves that still run; without any the node is deleted.
+        """Leave in the node only the moves that still run; if there are none, delete it.
 
         Raises:
             ControllerMovedError: another controller was elected.
@@ -234,7 +235,7 @@ class ControllerStore(ZnodeReader):
         result.raise_failure()
 
     async def read_preferred_election(self, watch: Watcher | None = None) -> frozenset[TopicPartition] | None:
-        """Read the elections an old tool asked for, and watch for them; ``None`` where there is no node."""
+        """Read the elections that an old tool requested, and watch for them; ``None`` if there is no node."""
         found = await self.read_node(PreferredElectionZnode.PATH, watch)
         if found is None:
             return None
@@ -249,7 +250,7 @@ class ControllerStore(ZnodeReader):
         await self._delete_all([PreferredElectionZnode.PATH])
 
     async def ensure_features(self) -> None:
-        """Create `/feature` without finalized features, where no controller did before.
+        """Create `/feature` without finalized features, unless it exists.
 
         Raises:
             ControllerMovedError: another controller was elected.
@@ -265,7 +266,7 @@ class ControllerStore(ZnodeReader):
         return [node[0] for node in await self.zookeeper.get_many(paths) if node is not None]
 
     async def _delete_all(self, paths: Sequence[str]) -> None:
-        """Delete nodes behind the fence, as far as they exist."""
+        """Delete nodes behind the fence, those that exist."""
         pending = list(paths)
         while pending:
             results = await self.fence.write_many(
@@ -280,7 +281,7 @@ class ControllerStore(ZnodeReader):
             pending = again
 
     async def _write_idempotent(self, operations: Sequence[Operation]) -> MultiResult:
-        """Write what may be written twice: again, until ZooKeeper answers."""
+        """Repeat an idempotent write until ZooKeeper answers."""
         while True:
             try:
                 return await self.fence.write(self.zookeeper, operations)

@@ -1,4 +1,4 @@
-"""`/controller` and `/controller_epoch`: who is controller, and the counter that fences its writes."""
+"""`/controller` and `/controller_epoch`: which broker is controller, and the counter that fences its writes."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,11 +9,11 @@ from wire.types import BrokerId, ControllerEpoch, WallMs
 
 @dataclass(frozen=True, slots=True)
 class ControllerRegistration:
-    """What `/controller` says.
+    """The content of `/controller`.
 
     Attributes:
         broker_id: The broker that is controller.
-        kraft_controller_epoch: -1 except in a migration to KRaft, which is not ours: stop at 0 or more.
+        kraft_controller_epoch: -1 except in a migration to KRaft, which we do not support: brokers stop at 0 or more.
     """
 
     broker_id: BrokerId
@@ -42,7 +42,7 @@ class ControllerZnode:
         """Read any version of it.
 
         Raises:
-            MalformedZnodeError: it is no controller registration.
+            MalformedZnodeError: it is not a controller registration.
         """
         value = decode_json(data, "/controller")
         with malformed_as("/controller", data):

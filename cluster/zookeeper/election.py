@@ -20,11 +20,11 @@ logger = logging.getLogger(__name__)
 async def elect(zookeeper: ZooKeeper, broker_id: BrokerId, now: WallMs) -> ControllerFence:
     """Try to become controller.
 
-    Cancelled, it may leave this session controller without knowing; the session's end resolves that, and so
-    does the next election of this session, which finds `/controller` its own.
+    If cancelled, this session can be controller without knowing; the session's end resolves that, and so does its next
+    election, which finds that `/controller` is its own.
 
     Args:
-        zookeeper: The session that shall own `/controller`.
+        zookeeper: The session that will own `/controller`.
         broker_id: Ours.
         now: For the timestamp in `/controller`.
 
@@ -75,8 +75,8 @@ async def _read_epoch(zookeeper: ZooKeeper) -> tuple[ControllerEpoch, ZkVersion]
 async def _own_fence(zookeeper: ZooKeeper) -> ControllerFence | None:
     """Return our fence if `/controller` belongs to this very session: then the epoch was last raised by us.
 
-    The epoch only changes together with the creation of `/controller`, so while ours exists it is ours. That
-    the node was ours after the epoch was read is what makes the pair safe.
+    The epoch only changes together with the creation of `/controller`, so while our `/controller` exists, the epoch is
+    ours. The pair is safe because ownership of the node is checked after the epoch was read.
     """
     try:
         data, epoch_stat = await zookeeper.get(ControllerEpochZnode.PATH)

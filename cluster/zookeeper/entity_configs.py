@@ -1,4 +1,4 @@
-"""Changing the configuration of a user, a client or an address, whose node goes with its last setting."""
+"""Changes the configuration of a user, a client or an address, whose node is deleted with its last setting."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ async def change_entity_config(
         store: The broker's store.
         entity_type: `users`, `clients` or `ips`.
         path: The entity below it, sanitized; of a user's client `<user>/clients/<client>`.
-        change: Returns the new configuration for the present one. Called again if another writer was faster.
+        change: Returns the new configuration from the present one. Called again if another writer was faster.
     """
     while True:
         present, version = await store.read_config(entity_type, path)
@@ -50,7 +50,7 @@ async def change_entity_config(
 
 
 async def _delete_empty_parents(store: "BrokerStore", entity_type: str, path: str) -> None:
-    """Delete `<user>/clients`, and `<user>` where it holds nothing, above a client that has gone."""
+    """Delete `<user>/clients`, and `<user>` if it is empty, above a client that was deleted."""
     parents = path.split("/")[:-1]
     while parents:
         parent = ConfigEntityZnode.path(entity_type, "/".join(parents))
@@ -60,5 +60,5 @@ async def _delete_empty_parents(store: "BrokerStore", entity_type: str, path: st
         try:
             await store.zookeeper.delete(parent, node[1].version)
         except (BadVersionError, ConnectionLossError, NoNodeError, NotEmptyError):
-            return  # it is used again, or stays behind empty, which means nothing
+            return  # it is in use again, or stays behind empty, which is harmless
         parents.pop()

@@ -1,4 +1,4 @@
-"""The controller's fence: each write carries the `/controller_epoch` version it was elected at."""
+"""The controller's fence: each write checks the `/controller_epoch` version at which the controller was elected."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from wire.types import ControllerEpoch, ZkVersion
 
 
 class ControllerMovedError(Exception):
-    """Another broker was elected controller since: nothing was written, resign."""
+    """Another broker has been elected controller: resign."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerFence:
-    """What an election won, and what every write of that controller carries.
+    """What an election returns, and what every write of that controller checks.
 
     Attributes:
         epoch: The controller epoch.
@@ -36,7 +36,7 @@ class ControllerFence:
         """Do all operations as one transaction behind the fence.
 
         Returns:
-            The results of the operations, the fence's own left out.
+            The results of the operations, without that of the fence.
 
         Raises:
             ControllerMovedError: another controller was elected; nothing was written.
@@ -47,10 +47,10 @@ class ControllerFence:
     async def write_many(
         self, zookeeper: ZooKeeper, transactions: Sequence[Sequence[Operation]]
     ) -> list[MultiResult | ConnectionLossError]:
-        """Do many transactions in overlapping requests, each behind the fence by itself.
+        """Do many transactions in overlapping requests, each behind the fence.
 
         Raises:
-            ControllerMovedError: another controller was elected; some may have been written before it was.
+            ControllerMovedError: another controller was elected; some may have been written before.
         """
         check = self._check()
         results = await zookeeper.multi_many([[check, *operations] for operations in transactions])
@@ -69,5 +69,5 @@ class ControllerFence:
 
 
 def result_error(result: OperationResult) -> ZooKeeperError | None:
-    """Return an operation's error, ``None`` where it was done."""
+    """Return an operation's error, ``None`` if it was done."""
     return result if isinstance(result, ZooKeeperError) else None

@@ -3,20 +3,20 @@
 A process that dies by a signal leaves its ZooKeeper session behind, and its partitions have no leader until
 the session times out. The guardian knows the session's id and password, reaps its child, whatever killed it,
 and closes the session then, over a connection of its own. Because the child is reaped first, no thread of it
-can still act under the session. Where the guardian dies as well, the timeout does what it always did; where
-only the guardian dies, the kernel sends the broker SIGTERM, and it leaves in good order: whoever supervises
-the process sees the guardian's end, and must not start a second broker beside the first.
+can still act under the session. If the guardian dies as well, the session times out as without it; if only the guardian
+dies, the kernel sends the broker SIGTERM, and it shuts down in good order: the process's supervisor sees the guardian's
+end, and must not start a second broker beside the first.
 
-A broker whose event loop hangs is dead, too, though kazoo's thread would keep its session for ever. So the
-loop counts heartbeats in memory that both share, and when they stop for longer than a limit, the guardian
-kills the process and closes the session. A process that does not die at once waits for its disk in the kernel:
-no instruction of it is executed any more, so the session is closed all the same.
+A broker whose event loop hangs is dead, too, but kazoo's thread would keep its session alive for ever. So the loop
+counts heartbeats in memory that both share, and when they stop for longer than a limit, the guardian kills the process
+and closes the session. A process that does not die at once waits for its disk in the kernel: it executes no more
+instructions, so its session is closed all the same.
 
 It forks before anything large is imported, so it stays a few megabytes: this module and what it imports must
 not pull in trio, kazoo or the rest of the broker. From then on it only waits.
 
-Signals sent to the guardian are passed on to the child. A terminal's Ctrl-C reaches both by itself and is
-passed on all the same: to the child a repeated SIGINT must mean what the first one did.
+Signals sent to the guardian are passed on to the child. A terminal's Ctrl-C reaches both processes and is still passed
+on: to the child a repeated SIGINT must mean the same as the first.
 """
 
 import json
@@ -52,17 +52,17 @@ _READ_BYTES: Final = 65536
 _SIGNAL_EXIT_BASE: Final = 128
 _PR_SET_PDEATHSIG: Final = 1
 BEATS_PER_LIMIT: Final = 10
-"""How many heartbeats are due within the time that they may stay away."""
+"""How many heartbeats are due within the time limit."""
 _DUMP_S: Final = 0.2
 """How long a hung process has to print where its threads are."""
 _DEATH_S: Final = 0.5
-"""How long we wait for a killed process before its session is closed without its having been reaped."""
+"""How long to wait for a killed process before its session is closed although it has not been reaped."""
 
 
 class Heartbeats:
     """A counter that the child raises and the guardian reads, in memory that both share.
 
-    +-------+--------+  limit: milliseconds that the counter may stand still, 0 while nobody watches
+    +-------+--------+  limit: milliseconds that the counter may stand still, 0 while it is not watched
     | count | uint64 |
     | limit | uint32 |
     +-------+--------+
@@ -81,7 +81,7 @@ class Heartbeats:
         self._LAYOUT.pack_into(self._memory, 0, self._count, self._limit_ms)
 
     def set_limit(self, limit_s: float) -> None:
-        """Be watched from now on, or no longer where the limit is 0; the child's."""
+        """Set the limit, in seconds, and be watched from now on; 0 ends the watch. The child's."""
         self._limit_ms = int(limit_s * 1000)
         self.beat()
 
@@ -92,7 +92,7 @@ class Heartbeats:
 
 
 class SharedSecrets:
-    """What it takes to reach ZooKeeper, in memory that both share; a pipe might not take all of it at once."""
+    """The settings and secrets for reaching ZooKeeper, in shared memory: they may not fit into a pipe at once."""
 
     def __init__(self) -> None:
         self._descriptor = _anonymous_file()
@@ -106,14 +106,14 @@ class SharedSecrets:
         return len(data)
 
     def read(self, size: int) -> ZooKeeperAccess:
-        """Return what was written in so many bytes; the guardian's."""
+        """Return what was written, of the size that `write` returned; the guardian's."""
         if not size:
             return OPEN
         return ZooKeeperAccess.from_json(json.loads(os.pread(self._descriptor, size, 0)))
 
 
 def _anonymous_file() -> int:
-    """Return the descriptor of a file without a name, in memory where the system can."""
+    """Return the descriptor of an anonymous file, in memory if the system can."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("ottla-zookeeper-access", os.MFD_CLOEXEC)
     import tempfile
@@ -123,9 +123,9 @@ def _anonymous_file() -> int:
 
 
 class Silence:
-    """How long heartbeats have stayed away, of the time that this process was awake itself.
+    """How long heartbeats have been missing, counting only time in which this process itself was awake.
 
-    A pause of the whole machine or container pauses us, too: the look that it delays counts as one look.
+    A pause of the whole machine or container pauses us, too: a look that it delays counts as two intervals at most.
     """
 
     def __init__(self) -> None:
@@ -134,11 +134,11 @@ class Silence:
         self.lasted_s = 0.0
 
     def look(self, count: int, limit_s: float, now: float) -> bool:
-        """Compare the counter with the last look; tell whether it has stood still for longer than the limit.
+        """Compare the counter with the last look; return whether it has stood still for longer than the limit.
 
         Args:
             count: The counter.
-            limit_s: How long it may stand still; looks are due ten times within it.
+            limit_s: How long it may stand still, in seconds; looks are due ten times within it.
             now: A monotonic clock.
         """
         since, self._looked_at = now - self._looked_at, now
@@ -165,11 +165,11 @@ class GuardianLink:
 
     @property
     def has_guardian(self) -> bool:
-        """Whether there is one, as far as we know."""
+        """Whether there is a guardian, as far as we know."""
         return self._descriptor is not None
 
     def announce_session(self, key: SessionKey) -> None:
-        """Announce the session to close should we die; it replaces the earlier one. Never blocks."""
+        """Announce the session to close if we die; it replaces the earlier one. Never blocks."""
         self._send(
             {
                 "hosts": key.hosts,
@@ -181,7 +181,7 @@ class GuardianLink:
         )
 
     def announce_closed(self) -> None:
-        """Tell that the session was closed in good order, and nothing is left to do."""
+        """Announce that the session was closed in good order, and nothing is left to do."""
         self._send({})
 
     def watch(self, limit_s: float) -> None:
@@ -195,7 +195,7 @@ class GuardianLink:
             self._send({"watch": limit_s})
 
     def beat(self) -> None:
-        """Tell that the loop turns. Never blocks."""
+        """Record that the loop turns. Never blocks."""
         if self._heartbeats is not None:
             self._heartbeats.beat()
 
@@ -225,7 +225,7 @@ def run_guarded(child_main: Callable[[GuardianLink], int]) -> int:
         that killed it. In the child it does not return: the child exits.
 
     Raises:
-        RuntimeError: other threads are running, of which a fork would keep the locks and not the threads.
+        RuntimeError: other threads are running: a fork would keep their locks, but not the threads.
     """
     if threading.active_count() != 1:
         raise RuntimeError("the guardian must fork before any thread is started")
@@ -234,7 +234,7 @@ def run_guarded(child_main: Callable[[GuardianLink], int]) -> int:
     secrets = SharedSecrets()
     sys.stdout.flush()
     sys.stderr.flush()
-    # The parent takes them one by one, and the child as it likes: none is lost between.
+    # The parent takes them one by one, and the child unblocks them: none is lost in between.
     signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)
     parent = os.getpid()
     child = os.fork()
@@ -266,8 +266,8 @@ def _end_with(parent: int) -> None:
 class _Guardian:
     """The parent's side: waits for the child's death, its messages, and signals to pass on.
 
-    The signals stay blocked. A thread takes them one at a time, which is the one way to learn who sent each; it tells
-    the main thread of a death by a byte in a pipe.
+    The signals stay blocked. A thread takes them one at a time, which is the only way to learn the sender of each; it
+    reports a death to the main thread by a byte in a pipe.
     """
 
     def __init__(self, child: int, reader: int, heartbeats: Heartbeats, secrets: SharedSecrets) -> None:
@@ -304,10 +304,10 @@ class _Guardian:
                     poll.unregister(self._reader)
 
     def _look_after_child(self) -> float | None:
-        """See whether the child hangs, and end it step by step then.
+        """Check whether the child hangs, and if so end it step by step.
 
         Returns:
-            How many milliseconds later to look again, None where there is nothing to look for.
+            After how many milliseconds to look again, None if there is nothing to watch.
         """
         now = self._clock.monotonic()
         if self._ending:
@@ -321,7 +321,7 @@ class _Guardian:
             f"the event loop of process {self._child} has not turned for {self._silence.lasted_s:.1f} s "
             "(ottla.hang.timeout.ms): killing it"
         )
-        os.kill(self._child, signal.SIGQUIT)  # it prints where its threads are, which tells what hangs
+        os.kill(self._child, signal.SIGQUIT)  # it prints the stacks of its threads, which show what hangs
         self._ending = [
             (now + _DUMP_S, lambda: os.kill(self._child, signal.SIGKILL)),
             (now + _DUMP_S + _DEATH_S, self.close_session_of_the_dead),
@@ -329,7 +329,7 @@ class _Guardian:
         return 1000 * _DUMP_S
 
     def close_session_of_the_dead(self) -> None:
-        """Close the session the child announced last, unless it said that it closed it itself."""
+        """Close the session that the child announced last, unless the child announced that it closed it."""
         if self._key is None:
             return
         key, self._key = self._key, None
@@ -340,7 +340,7 @@ class _Guardian:
         )
 
     def _say(self, text: str) -> None:
-        # Straight out: nothing configures logging in this process.
+        # To stderr directly: nothing configures logging in this process.
         sys.stderr.write(f"guardian: {text}\n")
         sys.stderr.flush()
 
@@ -356,7 +356,7 @@ class _Guardian:
             if number == signal.SIGCHLD:
                 os.write(self._tell_death, b"\0")
                 continue
-            # Not once it is reaped: its number may be another process's by then.
+            # Not after it is reaped: its number may belong to another process by then.
             with self._reaping:
                 if self._is_reaped:
                     return
@@ -392,7 +392,7 @@ def _parse(message: dict[str, Any], secrets: SharedSecrets) -> SessionKey | None
 
 
 def _wait_signal() -> tuple[int, bool]:
-    """Take the next signal, and whether the kernel sent it by itself, as it does for a terminal's keys."""
+    """Return the next signal, and whether the kernel itself sent it, as it does for a terminal's keys."""
     if not hasattr(signal, "sigwaitinfo"):
         return int(signal.sigwait(_BLOCKED)), False
     taken = signal.sigwaitinfo(_BLOCKED)

@@ -1,4 +1,4 @@
-"""The JSON inside znodes: written the way Kafka's writer does, read tolerantly, refused with one error."""
+"""The JSON inside znodes: written as Kafka does, read tolerantly, refused with one error."""
 
 import json
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class MalformedZnodeError(Exception):
-    """A znode holds what no version of Kafka writes there: an operator or another program wrote it."""
+    """A znode holds data that no version of Kafka writes there: it comes from an operator or another program."""
 
     def __init__(self, what: str, data: bytes) -> None:
         super().__init__(f"{what}: {data[:200]!r}")
@@ -38,7 +38,7 @@ def decode_json(data: bytes, what: str) -> dict[str, Any]:
 
 
 class malformed_as:
-    """Turn what a wrongly shaped JSON value raises while it is taken apart into `MalformedZnodeError`."""
+    """Turn the errors of taking apart a wrongly shaped JSON value into `MalformedZnodeError`."""
 
     __slots__ = ("_data", "_what")
 

@@ -1,12 +1,11 @@
-"""Requests of trio tasks to kazoo, and their completions back: many completions to one wake-up of trio's loop.
+"""Passes requests of trio tasks to kazoo, and completions back: one wake-up of trio's loop for many completions.
 
 Kazoo's thread appends to a deque and wakes trio only if no wake-up is on its way; trio then takes everything
-there is. Completions, watches and changes of the session share that one deque, so that trio sees them in the
-order in which kazoo did: a watch fires before the read that would show what it is about.
+there is. Completions, watches and changes of the session share that one deque, so that trio sees them in the order in
+which kazoo did: a watch fires before the read that would show its change.
 
 Many requests at once go out in a window, refilled as answers come: one task is woken once for ten thousand
-reads. Kazoo would rather send than read, so a window is also what keeps the server from having to hold its
-answers back.
+reads. Kazoo prefers sending to reading, so without a window the server would have to hold its answers back.
 """
 
 import threading
@@ -22,7 +21,7 @@ from cluster.zookeeper.kazoo_errors import translate
 from cluster.zookeeper.kazoo_handler import Completion
 
 WINDOW: Final = 200
-"""How many requests of one batch are under way together."""
+"""How many requests of one batch are under way at the same time."""
 
 Submit = Callable[[], Completion]
 
@@ -151,7 +150,7 @@ class KazooBridge:
         self._shut: ZooKeeperError | None = SessionExpiredError("no session yet")
 
     def attach(self) -> None:
-        """Take the running trio loop as the one to wake; call it before kazoo starts."""
+        """Attach to the running trio loop, which completions wake; call it before kazoo starts."""
         self._token = trio.lowlevel.current_trio_token()
 
     def open(self) -> None:
@@ -159,7 +158,7 @@ class KazooBridge:
         self._shut = None
 
     def shut(self, error: ZooKeeperError) -> None:
-        """Fail everything under way, and whatever comes until `open`."""
+        """Fail all requests under way, and all that come until `open`."""
         self._shut = error
         under_way, self._under_way = self._under_way, set()
         for request in under_way:
@@ -173,12 +172,12 @@ class KazooBridge:
     # On kazoo's thread
 
     def post(self, call: Callable[[], None]) -> None:
-        """Have ``call`` called on trio's thread, after all that was posted before."""
+        """Have ``call`` called on trio's thread, after everything posted before."""
         self._inbox.append(call)
         self._wake()
 
     def post_and_wait(self, call: Callable[[], None], timeout_s: float) -> None:
-        """Have ``call`` called on trio's thread and wait until it was, or until it plainly will not be."""
+        """Have ``call`` called on trio's thread, and wait until it was, or until it certainly will not be."""
         done = threading.Event()
 
         def call_and_tell() -> None:
@@ -207,9 +206,9 @@ class KazooBridge:
         """Send a request; its completion lands in a later turn of the loop.
 
         Args:
-            request: Completed with it.
+            request: Completed with the result.
             submit: Hands the request to kazoo.
-            through_gate: Whether a shut gate stops it. A probe goes past it.
+            through_gate: Whether a shut gate stops it. A probe bypasses the gate.
         """
         if through_gate and self._shut is not None:
             error = self._shut
@@ -224,7 +223,7 @@ class KazooBridge:
         """Send one request and wait for its value.
 
         Raises:
-            ZooKeeperError: what ZooKeeper answered, or why it did not.
+            ZooKeeperError: the error of ZooKeeper, or of the connection.
         """
         call = _Call(trio.lowlevel.current_task())
         self.begin(call, submit, through_gate=through_gate)
@@ -236,10 +235,10 @@ class KazooBridge:
         return await trio.lowlevel.wait_task_rescheduled(abort)
 
     async def read(self, submit: Submit) -> Any:
-        """Send one read and wait for its value, again after each lost connection.
+        """Send one read and wait for its value; repeat it after each lost connection.
 
         Raises:
-            ZooKeeperError: what ZooKeeper answered, or `SessionExpiredError`.
+            ZooKeeperError: the error of ZooKeeper, or `SessionExpiredError`.
         """
         while True:
             try:
@@ -253,15 +252,15 @@ class KazooBridge:
         """Send many requests and wait for all of them.
 
         Args:
-            submit: Hands the request of a number to kazoo.
+            submit: Hands the request with a number to kazoo.
             count: How many there are.
-            repeat_lost: Whether requests that a lost connection left open are sent again, as reads can be.
+            repeat_lost: Whether to repeat requests after a lost connection, as is safe for reads.
 
         Returns:
-            For each a value or a `ZooKeeperError`.
+            For each request, a value or a `ZooKeeperError`.
 
         Raises:
-            SessionExpiredError: the session expired on the way.
+            SessionExpiredError: the session expired in the meantime.
         """
         if count == 0:
             await trio.lowlevel.checkpoint()
@@ -277,7 +276,7 @@ class KazooBridge:
         return results
 
     def _drain(self) -> None:
-        # Before taking anything: what is appended from here on wakes us again, or is taken now.
+        # Before taking anything: whatever is appended from now on wakes us again, or is taken now.
         self._wake_is_pending = False
         inbox = self._inbox
         for _ in range(len(inbox)):

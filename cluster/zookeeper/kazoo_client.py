@@ -7,8 +7,8 @@
   `sync`, which goes through the leader, and not an `exists`, which a follower cut off from its leader would
   answer.
 
-While trio's loop is saturated it shares the interpreter with kazoo's thread: a process that cares for its
-stalls sets `sys.setswitchinterval(0.0005)`.
+While trio's loop is saturated, it shares the interpreter with kazoo's thread: a process that must avoid stalls sets
+`sys.setswitchinterval(0.0005)`.
 """
 
 import logging
@@ -85,10 +85,10 @@ class KazooZooKeeper:
         Args:
             hosts: As in `zookeeper.connect`: `host:port,host:port/chroot`.
             session_timeout_s: The session timeout to ask for; ZooKeeper may grant another.
-            monotonic: The clock that `session_is_live` is asked by.
+            monotonic: The clock whose time is passed to `session_is_live`.
             connect_timeout_s: How long `run` waits for the first connection.
-            boottime: A clock that goes on while the machine is suspended, where there is one.
-            write_bytes_max: The largest write that the servers take.
+            boottime: A clock that goes on while the machine is suspended, if there is one.
+            write_bytes_max: The largest write that the servers accept, in bytes.
             access: How ZooKeeper is reached, and how znodes are protected.
         """
         self._access = access
@@ -126,7 +126,7 @@ class KazooZooKeeper:
 
     @property
     def session_key(self) -> SessionKey:
-        """What the guardian and the session record need to close this session."""
+        """The key with which the guardian and the session record close this session."""
         return SessionKey(
             self._hosts, self._session_id, self._session_password, self.session_timeout_s, self._access
         )
@@ -145,7 +145,7 @@ class KazooZooKeeper:
         """Connect, report that as started, and keep the session until cancelled; then close it.
 
         Raises:
-            ConnectionLossError: no connection came about in time.
+            ConnectionLossError: no connection was made in time.
             NoAuthError: the ensemble refused our credentials.
             ZooKeeperError: kazoo gave up.
         """
@@ -351,7 +351,7 @@ class KazooZooKeeper:
         self._tell(SessionEvent.EXPIRED)
 
     def _disconnected(self) -> None:
-        # A session that is lost was disconnected before: tasks that wait since then wait for this very event.
+        # A lost session was disconnected before: tasks that have waited since then wait for this very event.
         if self._connected.is_set():
             self._connected = trio.Event()
 
@@ -367,7 +367,7 @@ class KazooZooKeeper:
     async def _keep_probing(self) -> None:
         while True:
             self._probe_soon = trio.Event()
-            # An answer that comes too late to prove anything calls for the next question at once.
+            # After an answer that came too late to prove anything, ask again at once.
             if await self._probe() and self.session_is_live(self._monotonic()):
                 with trio.move_on_after(self._liveness.probe_interval_s):
                     await self._probe_soon.wait()
@@ -375,7 +375,7 @@ class KazooZooKeeper:
                 await self._connected.wait()
 
     async def _probe(self) -> bool:
-        """Ask ZooKeeper for any answer; tell whether it came."""
+        """Send a probe to ZooKeeper; return whether an answer came."""
         sent_at = self._monotonic()
         skew_s = self._liveness.skew_s(sent_at)
         session_id = self._session_id
@@ -394,7 +394,7 @@ class KazooZooKeeper:
 
 
 def _is_missing(answer: Any) -> bool:
-    """Tell whether a read's answer is that there is no node.
+    """Return whether a read's answer is that there is no node.
 
     Raises:
         ZooKeeperError: the answer is another error.
@@ -407,7 +407,7 @@ def _is_missing(answer: Any) -> bool:
 
 
 def _transaction_result(answer: Any) -> MultiResult | ConnectionLossError:
-    """Return a transaction's result, or that it is unknown.
+    """Return a transaction's result, or the error that says that it is unknown.
 
     Raises:
         ZooKeeperError: the whole transaction met another error.
@@ -427,7 +427,7 @@ def _ensure_chroot(hosts: str, timeout_s: float, access: ZooKeeperAccess) -> Non
     """Create the chroot that `zookeeper.connect` names, if it names one; blocks.
 
     Raises:
-        ConnectionLossError: no connection came about in time.
+        ConnectionLossError: no connection was made in time.
         ZooKeeperError: the path could not be created.
     """
     addresses, _, chroot = hosts.partition("/")

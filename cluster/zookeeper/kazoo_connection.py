@@ -1,4 +1,4 @@
-"""Kazoo's connection to one server, and what differs of ours: TLS, a login by DIGEST-MD5, fewer system calls."""
+"""Kazoo's connection to one server, with our changes: TLS, a login by DIGEST-MD5, fewer system calls."""
 
 import logging
 import secrets
@@ -32,16 +32,16 @@ _LISTS: Final[dict[Protection, list[ACL]]] = {
 
 
 def access_list(access: ZooKeeperAccess, path: str) -> list[ACL]:
-    """Return the access control list that a new znode gets."""
+    """Return the access control list for a new znode."""
     return _LISTS[protection_of(path)] if access.protects else OPEN_ACL_UNSAFE
 
 
 class ServerConnection(ConnectionHandler):  # type: ignore[misc]
     """Kazoo's connection, with three differences.
 
-    It notes the session timeout that ZooKeeper granted: kazoo uses and forgets it. It tries the socket before it
-    asks whether the socket is ready, which is half of the system calls of a thousand small answers. And it logs in
-    by our own DIGEST-MD5.
+    It keeps the session timeout that ZooKeeper granted, which kazoo uses and forgets. It reads from the socket before
+    it asks whether the socket is ready, which saves half of the system calls of a thousand small answers. And it logs
+    in by our own DIGEST-MD5.
     """
 
     granted_ms = 0
@@ -75,7 +75,7 @@ class ServerConnection(ConnectionHandler):  # type: ignore[misc]
         return answer
 
     def _authenticate_with_sasl(self, _host: str, timeout: float) -> None:
-        """Log in; kazoo calls it after each connect where `sasl_options` is not None."""
+        """Log in; kazoo calls it after each connect if `sasl_options` is not None."""
         login = DigestMd5Client(
             self.access.user, self.access.password, SASL_URI, lambda: secrets.token_hex(_NONCE_BYTES)
         )
@@ -97,8 +97,8 @@ class ServerConnection(ConnectionHandler):  # type: ignore[misc]
 
 
 def use_access(client: KazooClient, access: ZooKeeperAccess) -> ServerConnection:
-    """Have a client that is not started yet connect by our connection."""
-    # The attributes are kazoo's own; there is no public way to hand a connection in.
+    """Have a client that is not started yet use our connection."""
+    # The attributes are kazoo's own; there is no public way to replace the connection.
     connection = ServerConnection(client, client._conn_retry.copy(), logger=client.logger)
     connection.access = access
     connection.sasl_options = {} if access.user else None
@@ -107,13 +107,13 @@ def use_access(client: KazooClient, access: ZooKeeperAccess) -> ServerConnection
 
 
 class SocketMaker:
-    """Makes the sockets of kazoo's handlers, under TLS where the access says so.
+    """Makes the sockets of kazoo's handlers, with TLS if the access says so.
 
     Args:
         access: How ZooKeeper is reached.
 
     Attributes:
-        failure: Why TLS failed last; None before, and after it succeeded.
+        failure: Why TLS failed last; None before any attempt, and after a success.
     """
 
     def __init__(self, access: ZooKeeperAccess) -> None:
@@ -121,7 +121,7 @@ class SocketMaker:
         self.failure: str | None = None
 
     def secure(self, sock: socket.socket, host: str, timeout_s: float) -> "socket.socket | TlsSocket":
-        """Put TLS over a connected socket, where there is TLS."""
+        """Return a connected socket with TLS over it, if TLS is configured."""
         if self._context is None:
             return sock
         try:
@@ -154,7 +154,7 @@ def wait_ready(
         ready = poll.poll(None if timeout is None else max(0, int(timeout * 1000)))
         found = [by_descriptor[descriptor] for descriptor, _ in ready]
         readable = [each for each in found if each in readers]
-        # What came may be TLS's own: kazoo would wait for the data behind it, and send nothing meanwhile.
+        # The input may be one of TLS's own messages: kazoo would wait for data after it, and send nothing meanwhile.
         readable = [each for each in readable if not isinstance(each, TlsSocket) or each.advance()]
         writable = [each for each in found if each in writers]
         if readable or writable or not ready:
@@ -162,7 +162,7 @@ def wait_ready(
 
 
 class BlockingHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """Kazoo's own threads, with our sockets: for commands, which ask one thing after the other."""
+    """Kazoo's own threads, with our sockets: for commands, which make one request after the other."""
 
     def __init__(self, access: ZooKeeperAccess) -> None:
         super().__init__()
@@ -185,7 +185,7 @@ class BlockingHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
 
 def blocking_client(hosts: str, timeout_s: float, access: ZooKeeperAccess) -> KazooClient:
-    """Return a client whose calls wait for their answers; it is to be started.
+    """Return a client whose calls wait for their answers; the caller starts it.
 
     Its own `create` protects nothing: give it an `access_list`.
 
@@ -208,7 +208,7 @@ def create_node(
     """Create a znode, and the parents that are missing, each protected as its own path has it.
 
     Raises:
-        KazooException: ZooKeeper refuses; NodeExistsError where the znode is there.
+        KazooException: ZooKeeper refuses; NodeExistsError if the znode exists.
     """
     parts = path.split("/")
     for depth in range(2, len(parts)):
@@ -218,7 +218,7 @@ def create_node(
 
 
 def failure_of(client: KazooClient) -> str | None:
-    """Return why TLS failed last of a client of ours."""
+    """Return why TLS failed last, for a client made here."""
     handler = client.handler
     sockets: SocketMaker | None = getattr(handler, "sockets", None)
     return None if sockets is None else sockets.failure

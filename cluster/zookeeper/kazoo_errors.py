@@ -1,4 +1,4 @@
-"""Kazoo's exceptions, in our words: the one border between the two."""
+"""Translates kazoo's exceptions into ours, in this one place."""
 
 from typing import Final
 
@@ -26,7 +26,7 @@ _TRANSLATIONS: Final[dict[type[BaseException], type[ZooKeeperError]]] = {
     kazoo.NoAuthError: NoAuthError,
     kazoo.AuthFailedError: NoAuthError,
     kazoo.InvalidACLError: NoAuthError,
-    # The session is on another server by now: for all we know the request was done.
+    # The session has moved to another server: the request may have been done.
     kazoo.SessionMovedError: ConnectionLossError,
     kazoo.ConnectionLoss: ConnectionLossError,
     kazoo.OperationTimeoutError: ConnectionLossError,
@@ -38,7 +38,7 @@ _TRANSLATIONS: Final[dict[type[BaseException], type[ZooKeeperError]]] = {
 
 
 def translate(error: BaseException) -> ZooKeeperError:
-    """Return our error for whatever kazoo ended a request with."""
+    """Return our error for the exception with which kazoo ended a request."""
     if isinstance(error, ZooKeeperError):
         return error
     translated = _TRANSLATIONS.get(type(error), ZooKeeperError)

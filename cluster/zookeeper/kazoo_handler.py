@@ -1,13 +1,11 @@
 """Kazoo's threading, cut down to one thread that only hands values over.
 
 Kazoo asks a *handler* for its threads, locks, sockets and results. Ours keeps kazoo's connection thread and
-nothing
-else: no worker threads run callbacks, a result tells its one listener directly on the thread that sets it,
-and a watch is called there too. All of these listeners do is append to a deque.
+nothing else: no worker threads run callbacks, a result calls its one listener directly on the thread that sets it, and
+a watch is called there too. All that these listeners do is append to a deque.
 
-Two costs of kazoo's own handler go as well: it makes a new epoll for every read and write, and it counts
-requests waiting to be sent by bytes in a socket pair, which blocks the sender once a few hundred of them are
-unread.
+This also avoids two costs of kazoo's own handler: it makes a new epoll for every read and write, and it counts requests
+waiting to be sent by bytes in a socket pair, which blocks the sender once a few hundred of them are unread.
 """
 
 import os
@@ -22,7 +20,7 @@ from security.zookeeper_access import OPEN, ZooKeeperAccess
 
 
 class Completion:
-    """What kazoo calls an async result: a value or an exception; its listeners are called as soon as it is there."""
+    """What kazoo calls an async result: a value or an exception; its listener is called as soon as it is set."""
 
     __slots__ = ("_done", "_listeners", "_lock", "error", "request", "value")
 
@@ -32,31 +30,31 @@ class Completion:
         self._done = False
         self.value: Any = None
         self.error: BaseException | None = None
-        self.request: Any = None  # whose completion this is; ours, kazoo does not look at it
+        self.request: Any = None  # the request that this completes; ours, kazoo does not use it
 
     @property
     def exception(self) -> BaseException | None:
-        """The exception, if it ended in one."""
+        """The exception, if it was set to one."""
         return self.error
 
     def ready(self) -> bool:
-        """Tell whether it is there."""
+        """Return whether it is set."""
         return self._done
 
     def successful(self) -> bool:
-        """Tell whether it is there and is a value."""
+        """Return whether it is set to a value."""
         return self._done and self.error is None
 
     def set(self, value: Any = None) -> None:
-        """End in a value; a second end is ignored."""
+        """Set the value; ignored if it is already set."""
         self._end(value, None)
 
     def set_exception(self, exception: BaseException) -> None:
-        """End in an exception; a second end is ignored."""
+        """Set the exception; ignored if it is already set."""
         self._end(None, exception)
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:  # noqa: ARG002 - kazoo's signature
-        """Return the value or raise the exception. It never waits: kazoo only asks results that are there."""
+        """Return the value or raise the exception. It never waits: kazoo only calls it on results that are set."""
         if not self._done:
             raise KazooTimeoutError("the result is not there yet")
         if self.error is not None:
@@ -64,7 +62,7 @@ class Completion:
         return self.value
 
     def rawlink(self, listener: "Callable[[Completion], None]") -> None:
-        """Call ``listener`` with the result, at once if it is there already."""
+        """Call ``listener`` with the result, at once if it is already set."""
         with self._lock:
             if not self._done:
                 self._listeners.append(listener)
@@ -84,7 +82,7 @@ class Completion:
 
 
 class _Semaphore:
-    """Both ends of kazoo's "wake up" pair as one counter in the kernel, raising which never blocks."""
+    """Both ends of kazoo's "wake up" pair as one counter in the kernel; to raise it never blocks."""
 
     __slots__ = ("_descriptor",)
 
@@ -109,7 +107,7 @@ class _Semaphore:
 
 
 class _Callback(Protocol):
-    """Kazoo's `Callback`: a watch and what it is called with."""
+    """Kazoo's `Callback`: a watch and its arguments."""
 
     func: Callable[..., None]
     args: tuple[Any, ...]
@@ -141,13 +139,13 @@ class DirectHandler(SequentialThreadingHandler):  # type: ignore[misc]
         callback.func(*callback.args)
 
     def create_connection(self, *args: Any, **kwargs: Any) -> Any:
-        """Connect to a server, without spending the whole session timeout on one that does not answer."""
+        """Connect to a server, but do not spend the whole session timeout on one that does not answer."""
         kwargs["timeout"] = min(kwargs.get("timeout") or self._connect_timeout_s, self._connect_timeout_s)
         connection = super().create_connection(*args, **kwargs)
         return self.sockets.secure(connection, kwargs.get("hostname") or "", kwargs["timeout"])
 
     def create_socket_pair(self) -> tuple[Any, Any]:
-        """Make what wakes the connection thread, once for each request."""
+        """Make the pair that wakes the connection thread, once for each request."""
         if not hasattr(os, "eventfd"):
             pair: tuple[Any, Any] = super().create_socket_pair()
             return pair

@@ -1,4 +1,4 @@
-"""Kazoo's client, kept to what we need of it, and the facts about the session that kazoo does not give out."""
+"""Kazoo's client, reduced to what we need, and facts about the session that kazoo does not expose."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -49,7 +49,7 @@ class KazooSession:
 
     @property
     def failure(self) -> str | None:
-        """Why TLS failed at the last attempt to connect; None where it did not."""
+        """Why TLS failed at the last attempt to connect; None if it did not."""
         return failure_of(self.client)
 
     @property
@@ -76,7 +76,7 @@ class KazooSession:
     def create(
         self, path: str, data: bytes | None, *, ephemeral: bool, sequence: bool, include_data: bool = False
     ) -> Completion:
-        """Hand the creation of a znode to kazoo, protected as the cluster's znodes are."""
+        """Have kazoo create a znode, protected as the cluster's znodes are."""
         completion: Completion = self.client.create_async(
             path,
             data,
@@ -88,7 +88,7 @@ class KazooSession:
         return completion
 
     def multi(self, operations: Sequence[ours.Operation]) -> Completion:
-        """Hand one transaction to kazoo."""
+        """Have kazoo send one transaction."""
         transaction = TransactionRequest(self.client)
         for operation in operations:
             self._add(transaction, operation)
@@ -104,7 +104,7 @@ class KazooSession:
             case ours.Delete(path, expected_version):
                 transaction.delete(path, expected_version)
             case ours.Create(path, data, ephemeral, sequence):
-                # Kazoo's own `create` refuses a node without data, which Kafka tells from one that is empty.
+                # Kazoo's own `create` refuses a node without data, which Kafka distinguishes from an empty one.
                 transaction.operations.append(
                     Create(
                         self.client.chroot + path,
@@ -116,7 +116,7 @@ class KazooSession:
 
 
 def convert_stat(stat: ZnodeStat) -> ours.Stat:
-    """Return our stat for kazoo's."""
+    """Convert kazoo's stat to ours."""
     return ours.Stat(
         czxid=stat.czxid,
         mzxid=stat.mzxid,
@@ -129,7 +129,7 @@ def convert_stat(stat: ZnodeStat) -> ours.Stat:
 
 
 def convert_results(results: list[Any]) -> ours.MultiResult:
-    """Return our result of a transaction for kazoo's."""
+    """Convert kazoo's result of a transaction to ours."""
     return ours.MultiResult(tuple(_convert_result(result) for result in results))
 
 

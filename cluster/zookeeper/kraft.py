@@ -1,4 +1,4 @@
-"""The end of ZooKeeper's part: a KRaft controller that takes the cluster over."""
+"""The error of a cluster that a KRaft controller has taken over from ZooKeeper."""
 
 
 class KraftControllerError(Exception):

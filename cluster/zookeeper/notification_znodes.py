@@ -1,4 +1,4 @@
-"""The sequential nodes by which one broker has others look at something: ISRs, disks, configurations."""
+"""The sequential nodes by which brokers notify each other of changes: ISRs, disks, configurations."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -26,10 +26,10 @@ class IsrChangeZnode:
 
     @staticmethod
     def decode(data: bytes) -> frozenset[TopicPartition]:
-        """Read them.
+        """Read the partitions.
 
         Raises:
-            MalformedZnodeError: they are no partitions.
+            MalformedZnodeError: the data is not a list of partitions.
         """
         return decode_partitions(data, "an ISR change notification")
 
@@ -55,7 +55,7 @@ class LogDirEventZnode:
         """Read whose log directory failed.
 
         Raises:
-            MalformedZnodeError: it is no such event.
+            MalformedZnodeError: it is not such an event.
         """
         value = decode_json(data, "a log directory event")
         with malformed_as("a log directory event", data):
@@ -63,7 +63,7 @@ class LogDirEventZnode:
 
 
 class ConfigChangeZnode:
-    """`/config/changes/config_change_<seq>`: every broker reads the configuration that is named."""
+    """`/config/changes/config_change_<seq>`: every broker reads the named configuration."""
 
     PARENT: Final = "/config/changes"
     PREFIX: Final = "/config/changes/config_change_"
@@ -83,7 +83,7 @@ class ConfigChangeZnode:
         """Read which configuration changed, as an entity path, from version 1 as well.
 
         Raises:
-            MalformedZnodeError: it is no such notification.
+            MalformedZnodeError: it is not such a notification.
         """
         what = "a configuration change notification"
         value = decode_json(data, what)

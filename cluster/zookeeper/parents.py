@@ -4,7 +4,7 @@ from cluster.zookeeper.client import NodeExistsError, NoNodeError, ZooKeeper
 
 
 async def create_parents(zookeeper: ZooKeeper, path: str) -> None:
-    """Create the persistent, empty nodes above a path, from the root down, as far as they are missing.
+    """Create the missing nodes above a path, persistent and empty, from the root down.
 
     Raises:
         ConnectionLossError: some may have been created; calling it again is safe.

@@ -2,8 +2,8 @@
 
 Measured: single conditional writes 3,000 to 6,000 a second, transactions of 20 to 100 writes 50,000 to
 80,000. One stale version fails its whole transaction, so the states of a failed one are then written one by
-one, each behind the fence, which returns the outcome of each. Where the connection went, the states are
-read back: a node at the version after the expected one with our bytes in it is our write.
+one, each behind the fence, which returns the outcome of each. If the connection was lost, the states are read back: a
+node at the version after the expected one, with our bytes in it, is our write.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ from wire.types import TopicPartition, ZkVersion
 STATES_PER_TRANSACTION = 100
 
 PartitionWrite = PartitionLeadership | ZooKeeperError
-"""What became of one partition's write: the decision at its new znode version, or why it was not written."""
+"""The outcome of one partition's write: the decision at its new znode version, or why it was not written."""
 
 _State = tuple[TopicPartition, PartitionLeadership]
 _Operations = Callable[[_State], Sequence[Operation]]
@@ -45,15 +45,15 @@ async def write_partition_states(
 
     Args:
         zookeeper: The session.
-        fence: What the controller's election won.
-        states: Decisions; `zk_version` is the version expected of the node.
+        fence: The fence that the election returned.
+        states: Decisions; `zk_version` is the expected version of the node.
 
     Returns:
-        For each partition the decision at its new version, or the error: `BadVersionError` where somebody
-        wrote in between (read and decide again), `NoNodeError` where the state is gone.
+        For each partition the decision at its new version, or the error: `BadVersionError` if another writer wrote in
+        between (read and decide again), `NoNodeError` if the state is gone.
 
     Raises:
-        ControllerMovedError: another controller was elected; of the states some may have been written before.
+        ControllerMovedError: another controller was elected; some states may have been written before.
     """
     return await _write_all(zookeeper, fence, states, _replacement, _settle_replacement)
 
@@ -61,28 +61,28 @@ async def write_partition_states(
 async def create_partition_states(
     zookeeper: ZooKeeper, fence: ControllerFence, states: Sequence[_State]
 ) -> dict[TopicPartition, PartitionWrite]:
-    """Create the states of partitions that never were online, and the nodes above them.
+    """Create the states of partitions that have never been online, and the nodes above them.
 
     Args:
         zookeeper: The session.
-        fence: What the controller's election won.
-        states: First decisions; their `zk_version` is not looked at.
+        fence: The fence that the election returned.
+        states: First decisions; their `zk_version` is ignored.
 
     Returns:
-        For each partition the decision at version 0, or the error: `NodeExistsError` where there is a state
-        (read it and decide again), `NoNodeError` where the topic is gone.
+        For each partition the decision at version 0, or the error: `NodeExistsError` if there is a state (read it and
+        decide again), `NoNodeError` if the topic is gone.
 
     Raises:
-        ControllerMovedError: another controller was elected; of the states some may have been created before.
+        ControllerMovedError: another controller was elected; some states may have been created before.
     """
     topics = sorted({partition.topic for partition, _ in states})
     while topics:
-        # Whether it was created now, was there, or cannot be for want of the topic shows in what follows.
+        # The next writes show whether it was created now, existed, or cannot exist because the topic is gone.
         results = await fence.write_many(zookeeper, [[Create(TopicPartitionsZnode.path(t))] for t in topics])
         topics = [t for t, r in zip(topics, results, strict=True) if isinstance(r, ConnectionLossError)]
     initial = [(partition, leadership.at_version(INITIAL_VERSION)) for partition, leadership in states]
     outcomes = await _write_all(zookeeper, fence, initial, _creation, _settle_creation)
-    # A partition's node without a state below it, which a crash can leave behind, was in the way: fill it.
+    # A crash can leave behind a partition's node without a state below it, which made the write fail: fill it.
     blocked = [state for state in initial if isinstance(outcomes[state[0]], NodeExistsError)]
     if blocked:
         outcomes |= await _write_all(zookeeper, fence, blocked, _creation_below, _settle_creation)
@@ -116,13 +116,13 @@ async def _write_all(
             else:
                 outcomes[batch[0][0]] = result.failure[1]
         pending = refused + await _settle_unknown(zookeeper, unknown, settle, outcomes)
-        # What is left has a member that is refused, or is few: one by one, each learns its own fate.
+        # The rest contains a write that is refused, or is small: written one by one, each gets its own outcome.
         batch_size = 1
     return outcomes
 
 
 def _written(batch: Sequence[_State], result: MultiResult) -> dict[TopicPartition, PartitionWrite]:
-    """Return the decisions of a transaction that was done, at the versions their nodes now have."""
+    """Return the decisions of a successful transaction, at the versions that their nodes now have."""
     width = len(result.results) // len(batch)
     written: dict[TopicPartition, PartitionWrite] = {}
     for index, (partition, leadership) in enumerate(batch):
@@ -138,7 +138,7 @@ async def _settle_unknown(
     settle: _Settle,
     outcomes: dict[TopicPartition, PartitionWrite],
 ) -> list[_State]:
-    """Read back what may or may not have been written; give what certainly was not, to be written again."""
+    """Read back writes of unknown outcome; return those that were certainly not done, to be repeated."""
     if not unknown:
         return []
     stored = await ZnodeReader(zookeeper).read_partition_states([partition for partition, _ in unknown])

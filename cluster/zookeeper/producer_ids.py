@@ -19,16 +19,16 @@ class ProducerIdsExhaustedError(Exception):
 async def next_producer_id_block(zookeeper: ZooKeeper, broker_id: BrokerId) -> ProducerIdBlock:
     """Take a block of ids that no other broker gets.
 
-    A block whose write may or may not have been done is not used: the next read steps over it, and a thousand
-    of 2**63 ids are lost. Cancellation loses a block likewise.
+    A block whose write has an unknown outcome is not used: the next read skips it, and a thousand of 2**63 ids are
+    lost. Cancellation can lose a block in the same way.
 
     Args:
         zookeeper: The session.
-        broker_id: Who takes it.
+        broker_id: The broker that takes it.
 
     Raises:
         ProducerIdsExhaustedError: there are none left.
-        MalformedZnodeError: the znode holds nonsense.
+        MalformedZnodeError: the znode is malformed.
     """
     path = ProducerIdBlockZnode.PATH
     while True:

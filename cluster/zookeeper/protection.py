@@ -1,21 +1,21 @@
-"""How each znode is protected where ``zookeeper.set.acl`` is on: as in Kafka, so that both kinds of broker agree."""
+"""How each znode is protected if ``zookeeper.set.acl`` is on: as in Kafka, so that both kinds of broker agree."""
 
 from enum import Enum
 from typing import Final
 
 
 class Protection(Enum):
-    """Who may do what with a znode of a cluster that protects its znodes."""
+    """The protection of a znode, in a cluster that protects its znodes."""
 
-    OPEN = "open"  # everybody everything
-    READABLE = "readable"  # the creator everything, everybody may read
-    SECRET = "secret"  # the creator alone
+    OPEN = "open"  # everyone may do everything
+    READABLE = "readable"  # the creator may do everything, everyone may read
+    SECRET = "secret"  # only the creator may do anything
 
 
 OPEN_PATH: Final = "/consumers"
-"""Consumers of old write below it by themselves."""
+"""Old consumers write below it themselves."""
 SECRET_PATHS: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens")
-"""Paths below which secrets are."""
+"""Paths with secrets below them."""
 ROOTS: Final = (
     *("/admin", "/brokers", "/cluster", "/config", "/controller", "/controller_epoch"),
     *("/isr_change_notification", "/latest_producer_id_block", "/log_dir_event_notification"),
@@ -25,7 +25,7 @@ ROOTS: Final = (
 """The paths that a migration protects, with everything below them."""
 
 REQUIRED_ROOTS: Final = ("/brokers", "/cluster", "/config", "/controller_epoch")
-"""What every cluster has that a broker has ever joined."""
+"""Znodes of every cluster that a broker has ever joined."""
 
 
 def protection_of(path: str) -> Protection:

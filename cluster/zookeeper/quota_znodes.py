@@ -20,7 +20,7 @@ CONNECTION_RATE: Final = "connection_creation_rate"
 
 
 def entity_of(entity_type: str, path: str) -> QuotaEntity:
-    """Return whom a configuration below `/config/users` or `/config/clients` is for."""
+    """Return the quota entity of a configuration below `/config/users` or `/config/clients`."""
     if entity_type == CLIENTS:
         return QuotaEntity(None, decode_name(path))
     user, has_client, client = path.partition(f"/{CLIENTS}/")
@@ -28,7 +28,7 @@ def entity_of(entity_type: str, path: str) -> QuotaEntity:
 
 
 def path_of(entity: QuotaEntity) -> tuple[str, str]:
-    """Return the type and the path below it that an entity's quotas are kept at."""
+    """Return the type, and the path below it, of the node with an entity's quotas."""
     if entity.user is None:
         return CLIENTS, encode_name(entity.client_id)
     if entity.client_id is None:
@@ -44,7 +44,7 @@ def encode_name(name: Name) -> str:
 
 
 def decode_name(part: str) -> Name:
-    """Return the name that a part of a path stands for."""
+    """Return the name, or the default, that a part of a path encodes."""
     return DEFAULT if part == DEFAULT_ENTITY else desanitize(part)
 
 
@@ -59,7 +59,7 @@ def read_quotas(path: str, config: Mapping[str, str]) -> dict[QuotaType, float]:
 
 
 def read_number(path: str, key: str, config: Mapping[str, str]) -> float | None:
-    """Return a setting that is a number; None where it is not set, or is none."""
+    """Return a numeric setting; None if it is not set, or not a number."""
     text = config.get(key)
     if text is None:
         return None

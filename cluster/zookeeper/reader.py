@@ -1,7 +1,7 @@
-"""What any broker may read, typed: the pipelined reads that both stores stand on.
+"""Typed, pipelined reads for any broker: the base of both stores.
 
-A node that does not exist reads as nothing. Nodes that hold nonsense are logged and left out where they are
-one of many, so that one bad node an operator wrote does not stop a failover.
+A node that does not exist reads as nothing. A malformed node among many is logged and left out, so that one bad node,
+written by an operator, does not stop a failover.
 """
 
 import logging
@@ -42,14 +42,14 @@ class ZnodeReader:
         self.zookeeper = zookeeper
 
     async def read_node(self, path: str, watch: Watcher | None = None) -> tuple[bytes, Stat] | None:
-        """Read a node that may not exist; the watch is left in either case."""
+        """Read a node that may not exist; a watch is left in either case."""
         while True:
             if await self.zookeeper.exists(path, watch) is None:
                 return None
             try:
                 return await self.zookeeper.get(path)
             except NoNodeError:
-                # It went between the two reads: `exists` must watch for its return.
+                # It was deleted between the two reads: `exists` must watch for its return.
                 continue
 
     async def read_children(self, path: str, watch: Watcher | None = None) -> list[str]:
@@ -62,10 +62,10 @@ class ZnodeReader:
     async def read_controller(
         self, watch: Watcher | None = None
     ) -> tuple[ControllerRegistration, Stat] | None:
-        """Read who is controller, and watch for that to change.
+        """Read which broker is controller, and watch for changes.
 
         Raises:
-            MalformedZnodeError: `/controller` holds nonsense.
+            MalformedZnodeError: `/controller` is malformed.
         """
         found = await self.read_node(ControllerZnode.PATH, watch)
         if found is None:
@@ -74,7 +74,7 @@ class ZnodeReader:
         return ControllerZnode.decode(data), stat
 
     async def migration_was_begun(self) -> bool:
-        """Tell whether a migration to KRaft was begun, in which we must take no part."""
+        """Return whether a migration to KRaft was begun, in which we must take no part."""
         return await self.zookeeper.exists(MigrationZnode.PATH) is not None
 
     async def read_brokers(self, watch: Watcher | None = None) -> dict[BrokerId, BrokerRegistration]:
@@ -102,7 +102,7 @@ class ZnodeReader:
         """Read one topic's assignment and the znode version to write it back at.
 
         Raises:
-            MalformedZnodeError: the topic's node holds nonsense.
+            MalformedZnodeError: the topic's node is malformed.
         """
         try:
             data, stat = await self.zookeeper.get(TopicZnode.path(topic))
@@ -140,7 +140,7 @@ class ZnodeReader:
     async def read_partition_states(
         self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, PartitionLeadership]:
-        """Read many partitions' leaders and ISRs; those that never were online are left out."""
+        """Read many partitions' leaders and ISRs; those that have never been online are left out."""
         states = {}
         # In slices, so that the loop turns between them.
         for start in range(0, max(1, len(partitions)), _STATES_PER_TURN):
@@ -183,7 +183,7 @@ class ZnodeReader:
         return configs
 
     async def read_config(self, entity_type: str, name: str) -> tuple[dict[str, str], ZkVersion | None]:
-        """Read one configuration and its znode version, which is ``None`` where it does not exist.
+        """Read one configuration and its znode version, which is ``None`` if it does not exist.
 
         Raises:
             MalformedZnodeError: the node holds nonsense.
@@ -210,10 +210,10 @@ class ZnodeReader:
         return paths
 
     async def read_features(self) -> dict[str, int] | None:
-        """Read the finalized features, ``None`` where no controller has written them yet.
+        """Read the finalized features, ``None`` if no controller has written them yet.
 
         Raises:
-            MalformedZnodeError: `/feature` holds nonsense.
+            MalformedZnodeError: `/feature` is malformed.
         """
         found = await self.read_node(FeatureZnode.PATH)
         return None if found is None else FeatureZnode.decode(found[0])

@@ -1,9 +1,8 @@
-"""Registering a broker: its ephemeral node, whose czxid is the broker epoch, in a session that is really ours.
+"""Registers a broker: its ephemeral node, whose czxid is the broker epoch, in a session that is certainly ours.
 
-A broker that was killed leaves its node to the session it had. Nobody may delete that node: it is either our
-own former life, whose session `session_record` closes before we come here, or a broker that lives, with our
-id by an operator's mistake. So we wait for it to vanish, for as long as its session can last, and then give
-up.
+A broker that was killed leaves its node to its former session. That node must not be deleted: it belongs either to our
+own former process, whose session `session_record` has closed by now, or to a live broker that has our id by an
+operator's mistake. So we wait for it to vanish, for as long as its session can last, and then fail.
 """
 
 import logging
@@ -27,7 +26,7 @@ from wire.types import BrokerEpoch
 logger = logging.getLogger(__name__)
 
 _WAIT_IN_SESSION_TIMEOUTS = 2.0
-"""How long a dead broker's node may outlast it: its timeout, at most ours, and what ZooKeeper rounds up."""
+"""How long a dead broker's node can outlast it: its session timeout, at most ours, and ZooKeeper's rounding up."""
 
 
 class BrokerIdTakenError(Exception):
@@ -37,13 +36,12 @@ class BrokerIdTakenError(Exception):
 async def register(zookeeper: ZooKeeper, registration: BrokerRegistration) -> BrokerEpoch:
     """Open the session for use and create the broker's node in it; call it after recovery, with listeners bound.
 
-    The node is created and then set, in one transaction, as Kafka does. If our session owns a node already,
-    an earlier attempt of ours succeeded: it is rewritten if it differs. Cancelled, it may leave
-    the node.
+    The node is created and then set, in one transaction, as Kafka does. If our session already owns the node, an
+    earlier attempt succeeded: it is rewritten if it differs. If cancelled, it can leave the node behind.
 
     Args:
         zookeeper: A session, new or renewed.
-        registration: What we say of ourselves.
+        registration: Our registration.
 
     Returns:
         The broker epoch: the czxid of the node.
@@ -73,7 +71,7 @@ async def register(zookeeper: ZooKeeper, registration: BrokerRegistration) -> Br
 
 
 async def _own_node(zookeeper: ZooKeeper, path: str, data: bytes) -> BrokerEpoch | None:
-    """Return the epoch of the node if this very session owns it, with what it says put right."""
+    """Return the epoch of the node if this very session owns it; rewrite it if it differs."""
     while True:
         try:
             stored, stat = await zookeeper.get(path)
@@ -92,7 +90,7 @@ async def _wait_vanished(zookeeper: ZooKeeper, path: str) -> None:
     """Wait until another session's node is gone.
 
     Raises:
-        BrokerIdTakenError: it is still there after all that a dead broker's session can last.
+        BrokerIdTakenError: it still exists after the longest time that a dead broker's session can last.
     """
     patience_s = zookeeper.session_timeout_s * _WAIT_IN_SESSION_TIMEOUTS
     with trio.move_on_after(patience_s):

@@ -1,8 +1,8 @@
 """Closing another process's ZooKeeper session, with nothing but a socket.
 
-For those that outlive a broker that died without closing its session: the guardian at once, the broker itself
-at its next start. ZooKeeper then deletes the session's ephemeral nodes in a moment instead of after a
-timeout. The module imports neither kazoo nor trio: the guardian must stay small.
+For use after a broker died without closing its session: by the guardian at once, by the broker itself at its next
+start. ZooKeeper then deletes the session's ephemeral nodes at once instead of after a timeout. The module imports
+neither kazoo nor trio: the guardian must stay small.
 
     connect request                             connect response
     +---------------------+-------+            +---------------------+-------+
@@ -40,7 +40,7 @@ _REPLY: Final = struct.Struct(">iqi")
 _SASL: Final = 102
 _NONCE_BYTES: Final = 24
 SASL_URI: Final = "zookeeper/zk-sasl-md5"
-"""The service and the host that ZooKeeper's servers are called by in DIGEST-MD5, whatever their names."""
+"""The service and host names of all ZooKeeper servers in DIGEST-MD5, whatever their real names."""
 _LENGTH: Final = struct.Struct(">i")
 _ATTEMPT_S: Final = 2.0
 _PAUSE_S: Final = 0.1
@@ -50,14 +50,14 @@ _DEFAULT_PORT: Final = 2181
 
 @dataclass(frozen=True, slots=True)
 class SessionKey:
-    """What it takes to join or close a session.
+    """The data needed to join or close a session.
 
     Attributes:
         hosts: The ensemble, as in `zookeeper.connect`; a chroot behind it is ignored.
-        session_id: As ZooKeeper gave it, signed.
+        session_id: As ZooKeeper assigned it, signed.
         password: 16 bytes. A secret.
-        timeout_s: The session timeout that was granted: past it ZooKeeper has closed the session by itself.
-        access: How ZooKeeper is reached. It has secrets, too, and stays in this process and its guardian's.
+        timeout_s: The session timeout that was granted: after that time ZooKeeper has closed the session by itself.
+        access: How ZooKeeper is reached. It has secrets, too, and stays in this process and its guardian.
     """
 
     hosts: str
@@ -88,14 +88,14 @@ def parse_hosts(hosts: str) -> list[tuple[str, int]]:
 def close_session(key: SessionKey, monotonic: Callable[[], float]) -> bool:
     """Close a session, trying its hosts in turn until one answers or the session must have timed out.
 
-    Blocks: call it from a thread, or where nothing else runs. Closing a session that is gone is no error.
+    Blocks: call it from a thread, or when nothing else runs. To close a session that is gone is not an error.
 
     Args:
         key: Which session.
         monotonic: A clock that only goes forward, in seconds.
 
     Returns:
-        Whether ZooKeeper said that the session is closed; ``False`` where none of it answered in time.
+        Whether ZooKeeper confirmed that the session is closed; ``False`` if no server answered in time.
     """
     deadline = monotonic() + key.timeout_s
     addresses = parse_hosts(key.hosts)
@@ -119,7 +119,7 @@ def _close_at(address: tuple[str, int], key: SessionKey, timeout_s: float) -> No
     Raises:
         OSError: the server cannot be reached.
         EOFError: it hung up, as a server without a quorum does.
-        struct.error: it talks nonsense.
+        struct.error: its answer is malformed.
     """
     with contextlib.closing(_connect(address, key.access, timeout_s)) as connection:
         body = _CONNECT.pack(0, 0, int(key.timeout_s * 1000), key.session_id, len(key.password))
@@ -137,7 +137,7 @@ def _close_at(address: tuple[str, int], key: SessionKey, timeout_s: float) -> No
 def _connect(
     address: tuple[str, int], access: ZooKeeperAccess, timeout_s: float
 ) -> "socket.socket | TlsSocket":
-    """Connect to a server, under TLS where it wants that.
+    """Connect to a server, with TLS if the access says so.
 
     Raises:
         OSError: the server cannot be reached, or TLS fails.
@@ -156,7 +156,7 @@ def _connect(
 
 
 def _log_in(connection: "socket.socket | TlsSocket", access: ZooKeeperAccess) -> None:
-    """Log in by DIGEST-MD5: an ensemble may serve nobody who has not, the closing of a session included.
+    """Log in by DIGEST-MD5: an ensemble can require it for every request, even to close a session.
 
     Raises:
         OSError: ZooKeeper refuses the login.

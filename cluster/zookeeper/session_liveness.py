@@ -1,12 +1,12 @@
 """The clock by which a controller fences itself: how long ago was a probe sent that ZooKeeper then answered?
 
-ZooKeeper counts a session's silence from what it last *received*, which is later than our sending of it. So a
-session whose last answered probe was sent less than its timeout ago is alive, whatever has happened since;
-past that nothing is known, and a controller must act as if another one were elected. Waiting to be told is
-not enough: kazoo reports an expiry only after it has reconnected.
+ZooKeeper counts a session's silence from the last message it *received*, which is later than when we sent it. So a
+session whose last answered probe was sent less than its timeout ago is alive, whatever has happened since; after that
+nothing is known, and a controller must act as if another one were elected. To wait for the expiry event is not enough:
+kazoo reports it only after it has reconnected.
 
-The monotonic clock stands still while the machine is suspended, and ZooKeeper's does not: so the age of the probe
-is taken by a clock that counts suspensions, too, and the greater age counts.
+The monotonic clock stands still while the machine is suspended, and ZooKeeper's does not: so the probe's age is also
+taken from a clock that counts suspensions, and the greater age counts.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ PROBES_PER_TIMEOUT: Final = 6
 
 
 class SessionLiveness:
-    """When the session was last known to live. Never known before the first answer."""
+    """Whether the session is known to be live; never before the first answer."""
 
     __slots__ = ("_boottime", "_last_sent_at", "_skew_s", "timeout_s")
 
@@ -27,7 +27,7 @@ class SessionLiveness:
 
         Args:
             timeout_s: The session timeout, in seconds.
-            boottime: A clock in seconds that goes on while the machine is suspended; None where there is none.
+            boottime: A clock in seconds that goes on while the machine is suspended; None if there is none.
         """
         self.timeout_s = timeout_s
         self._boottime = boottime
@@ -60,7 +60,7 @@ class SessionLiveness:
         self._last_sent_at = None
 
     def is_live(self, now: MonotonicSeconds) -> bool:
-        """Tell whether the session must be alive now."""
+        """Return whether the session must be alive now."""
         if self._last_sent_at is None:
             return False
         suspended_s = max(0.0, self.skew_s(now) - self._skew_s)

@@ -1,10 +1,10 @@
-"""The session on disk: what lets a broker that was killed close its former session when it starts again.
+"""The session on disk: it lets a broker that was killed close its former session when it starts again.
 
-The file lies in one of the broker's log directories, whose lock the broker holds before it reads it: whoever
-holds the lock is the only life of this broker, so the session in the file is dead or ours. A copy of the directory is
+The file is in one of the broker's log directories, whose lock the broker holds before it reads the file: the holder of
+the lock is the only process of this broker, so the session in the file is dead or ours. A copy of the directory is
 another matter: its broker must not close the session of the living original. The file therefore names its own inode,
-which a copy does not have. It holds a password: mode 0600. It is written to the first directory that takes it, so that
-one dead or full disk costs nothing.
+which a copy does not have. It holds a password: mode 0600. It is written to the first directory that accepts it, so
+that one dead or full disk does no harm.
 """
 
 import json
@@ -25,7 +25,7 @@ FILE_NAME: Final = "zookeeper-session.json"
 def write_session_record(directory: Path, key: SessionKey) -> None:
     """Record the session that is now ours, replacing the former one.
 
-    Not flushed to the disk: a host that loses power takes its session's timeout with it anyway.
+    Not flushed to the disk: after a loss of power, the host takes longer to start than the session to time out.
 
     Args:
         directory: One of the broker's log directories.
@@ -52,7 +52,7 @@ def write_session_record(directory: Path, key: SessionKey) -> None:
 
 
 def read_session_record(directory: Path) -> SessionKey | None:
-    """Read the session that was recorded last; ``None`` where there is none, or nothing one can use."""
+    """Read the session that was recorded last; ``None`` if there is none, or it is unusable."""
     path = directory / FILE_NAME
     try:
         with path.open(encoding="utf-8") as file:
@@ -84,10 +84,10 @@ def erase_session_record(directory: Path) -> None:
 def close_former_session(
     directory: Path, hosts: str, monotonic: Callable[[], float], access: ZooKeeperAccess = OPEN
 ) -> None:
-    """Close the session of the broker's former life, if one is recorded; blocks, so call it in a thread.
+    """Close the session of the broker's former process, if one is recorded; blocks, so call it in a thread.
 
-    Call it with the directory's lock held and before registering. Where ZooKeeper does not answer, or the
-    record is lost, registering waits for the former node to vanish instead.
+    Call it with the directory's lock held and before registering. If ZooKeeper does not answer, or the record is lost,
+    registering waits for the former node to vanish instead.
 
     Args:
         directory: One of the broker's log directories.
@@ -108,17 +108,17 @@ def close_former_session(
 
 
 class SessionRecords:
-    """The record of the present session, in the first log directory that takes it.
+    """The record of the present session, in the first log directory that accepts it.
 
     Args:
-        directories: Returns the log directories that are online; none where nothing is to be recorded.
+        directories: Returns the log directories that are online; none if nothing is to be recorded.
     """
 
     def __init__(self, directories: Callable[[], Sequence[Path]]) -> None:
         self._directories = directories
 
     def write(self, key: SessionKey) -> None:
-        """Record the session; where no directory takes it, that is logged."""
+        """Record the session; if no directory accepts it, log that."""
         directories = self._directories()
         for directory in directories:
             try:
@@ -141,6 +141,6 @@ class SessionRecords:
     def close_former(
         self, hosts: str, monotonic: Callable[[], float], access: ZooKeeperAccess = OPEN
     ) -> None:
-        """Close the sessions of the broker's former lives; blocks, see `close_former_session`."""
+        """Close the sessions of the broker's former processes; blocks, see `close_former_session`."""
         for directory in self._directories():
             close_former_session(directory, hosts, monotonic, access)

@@ -1,4 +1,4 @@
-"""The authorizer's rules kept as ZooKeeper has them, and the changes that administrators ask of this broker."""
+"""Keeps the authorizer's rules in line with ZooKeeper, and makes the changes that administrators request."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -13,10 +13,10 @@ logger = logging.getLogger(__name__)
 
 
 class StoredAcls:
-    """Access rules, in memory for decisions and in ZooKeeper for everybody.
+    """Access rules, in memory for decisions and in ZooKeeper for all brokers.
 
     Args:
-        table: The rules that decisions are made by; kept current by `load` and `follow`.
+        table: The rules for decisions; kept current by `load` and `follow`.
         store: The rules as ZooKeeper has them.
     """
 
@@ -34,7 +34,7 @@ class StoredAcls:
         """Apply changes until cancelled, or until the session expires: then call it again, with `reload`.
 
         Args:
-            reload: Whether to read every rule before: those of an expired session may be out of date.
+            reload: Whether to read every rule first: those of an expired session may be out of date.
         """
         try:
             if reload:
@@ -48,7 +48,7 @@ class StoredAcls:
     ) -> list[ZooKeeperError | MalformedZnodeError | None]:
         """Store bindings, one write for each resource, and return what went wrong with each.
 
-        When it returns, this broker decides by the new rules; the others follow.
+        When it returns, this broker decides by the new rules; other brokers follow soon.
         """
         by_pattern: dict[ResourcePattern, set[AclRule]] = {}
         for binding in bindings:
@@ -64,10 +64,10 @@ class StoredAcls:
     async def delete(
         self, filters: Sequence[AclFilter]
     ) -> list[Mapping[AclBinding, ZooKeeperError | MalformedZnodeError | None]]:
-        """Delete what filters select; a binding that several select belongs to the first.
+        """Delete what filters select; a binding that several select is listed for the first.
 
         Returns:
-            For each filter its bindings, with what went wrong with the deletion of each.
+            For each filter its bindings, each with the error of its deletion, if any.
         """
         results: list[dict[AclBinding, ZooKeeperError | MalformedZnodeError | None]] = [{} for _ in filters]
         candidates = dict.fromkeys(
@@ -75,7 +75,7 @@ class StoredAcls:
             for pattern in self._table.patterns()
             if any(each.matches_pattern(pattern) for each in filters)
         )
-        # ZooKeeper may have rules of a resource that have not reached this broker.
+        # ZooKeeper can have rules of a resource that have not reached this broker yet.
         candidates |= dict.fromkeys(pattern for each in filters for pattern in each.named_patterns)
         for pattern in candidates:
             present = self._table.rules_of(pattern)

@@ -1,4 +1,4 @@
-"""The delegation tokens kept as ZooKeeper has them, and the changes that are asked of this broker."""
+"""Keeps the delegation tokens in line with ZooKeeper, and makes the changes that clients request."""
 
 import logging
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class StoredTokens:
     """Delegation tokens, in memory for logins and in ZooKeeper for every broker.
 
     Args:
-        tokens: The tokens that logins are made by; kept current by `load` and `follow`.
+        tokens: The tokens for logins; kept current by `load` and `follow`.
         zookeeper: The session.
         wall_ms: The wall clock, for the age of notifications.
     """
@@ -56,7 +56,7 @@ class StoredTokens:
         """Apply changes until cancelled, or until the session expires: then call it again, with `reload`.
 
         Args:
-            reload: Whether to read every token before: those of an expired session may be out of date.
+            reload: Whether to read every token first: those of an expired session may be out of date.
         """
         try:
             if reload:
@@ -66,7 +66,7 @@ class StoredTokens:
             logger.info("delegation tokens stay as they are until the session is renewed")
 
     async def store(self, token: DelegationToken) -> None:
-        """Write a token, keep it, and announce it."""
+        """Write a token, keep it in memory, and announce it."""
         path, data = TokenZnode.path(token.token_id), TokenZnode.encode(_stored(token))
         while True:
             try:
@@ -83,7 +83,7 @@ class StoredTokens:
         await self._announce(token.token_id)
 
     async def remove(self, token_id: str) -> None:
-        """Delete a token, forget it, and announce it."""
+        """Delete a token, drop it from memory, and announce that."""
         while True:
             try:
                 await self._zookeeper.delete(TokenZnode.path(token_id), ANY_VERSION)
@@ -96,7 +96,7 @@ class StoredTokens:
         await self._announce(token_id)
 
     async def remove_expired(self, now_ms: "WallMs") -> None:
-        """Delete the tokens that are over; the controller's work."""
+        """Delete the expired tokens; only the controller calls this."""
         for token in self.tokens.over(now_ms):
             await self.remove(token.token_id)
             logger.info("removed the expired delegation token %s of %s", token.token_id, token.owner)

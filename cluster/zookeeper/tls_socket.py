@@ -1,8 +1,8 @@
-"""A socket under TLS with as much of a socket's interface as kazoo's connection and the session closer use.
+"""A socket under TLS, with the part of a socket's interface that kazoo's connection and the session closer use.
 
-Kazoo selects on the bare descriptor, and reads what it needs and no more. So what was decrypted and not read shows as
-`pending`, and what came without being data (session tickets, key updates) is taken by `advance` before kazoo looks for
-something to read.
+Kazoo selects on the bare descriptor, and reads no more than it needs. So `pending` counts what was decrypted but not
+read, and `advance` consumes input that is not data (session tickets, key updates) before kazoo looks for something to
+read.
 """
 
 import select
@@ -20,10 +20,10 @@ class TlsSocket:
     """A connected socket whose handshake is complete.
 
     Args:
-        sock: A connected socket; it is owned and closed.
+        sock: A connected socket, which this one owns and closes.
         context: The certificates and rules.
-        host: The name that the server's certificate has to be made out for, where the context checks it.
-        timeout_s: How long the handshake may wait for each message, and later a write for the server.
+        host: The name that the server's certificate must have, if the context checks it.
+        timeout_s: How long the handshake waits for each message, and later a write for the server.
 
     Raises:
         AuthenticationError: the handshake failed; the text says why. The socket is closed.
@@ -55,7 +55,7 @@ class TlsSocket:
                     )
                 self._tls.feed(data)
         except ssl.SSLError as error:
-            self._flush()  # the alert, which tells the server why
+            self._flush()  # the alert, with the reason
             raise AuthenticationError(failure_text(error)) from None
         self._flush()
 
@@ -64,7 +64,7 @@ class TlsSocket:
         return self._socket.fileno()
 
     def setblocking(self, flag: bool) -> None:
-        """Have `recv` wait, or raise BlockingIOError; writes wait in any case."""
+        """Set whether `recv` waits, or raises BlockingIOError; writes wait in any case."""
         self._socket.setblocking(flag)
 
     def settimeout(self, timeout_s: float) -> None:
@@ -76,7 +76,7 @@ class TlsSocket:
         return len(self._plain)
 
     def advance(self) -> bool:
-        """Take what the socket has; whether `recv` now returns something, the end included.
+        """Receive what the socket has; return whether `recv` now returns something, the end included.
 
         Raises:
             OSError: the connection broke.
@@ -100,17 +100,17 @@ class TlsSocket:
         return data
 
     def send(self, data: bytes) -> int:
-        """Send all of `data`; returns its length.
+        """Send all of `data`, and return its length.
 
         Raises:
-            OSError: the connection broke, or the server took nothing for the time that it has.
+            OSError: the connection broke, or the server read nothing for `timeout_s`.
         """
         self._tls.write(data)
         self._flush()
         return len(data)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._socket.close()
 
     def _fill(self) -> None:

@@ -23,7 +23,7 @@ class StoredToken(NamedTuple):
 
 
 class TokenZnode:
-    """`/delegation_token/tokens/<id>`, in version 3; 1 and 2 have no requester, who is then the owner."""
+    """`/delegation_token/tokens/<id>`, in version 3; versions 1 and 2 have no requester, who is then the owner."""
 
     PARENT: Final = "/delegation_token/tokens"
 
@@ -53,7 +53,7 @@ class TokenZnode:
         """Read a token.
 
         Raises:
-            MalformedZnodeError: it is none.
+            MalformedZnodeError: it is not a token.
         """
         what = "a delegation token"
         value = decode_json(data, what)
@@ -78,7 +78,7 @@ class TokenZnode:
 
 
 class TokenChangeZnode:
-    """`/delegation_token/token_changes/token_change_<seq>`: every broker reads the token that is named."""
+    """`/delegation_token/token_changes/token_change_<seq>`: every broker reads the named token."""
 
     PARENT: Final = "/delegation_token/token_changes"
     PREFIX: Final = "/delegation_token/token_changes/token_change_"

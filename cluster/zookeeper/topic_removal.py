@@ -1,4 +1,4 @@
-"""Deleting what ZooKeeper has of a topic, from the leaves up: cut off anywhere, it can begin again."""
+"""Deletes what ZooKeeper has of a topic, from the leaves up: after an interruption anywhere, it can begin again."""
 
 from collections.abc import Sequence
 
@@ -20,11 +20,11 @@ _DELETIONS_PER_TRANSACTION = 100
 async def remove_topic(zookeeper: ZooKeeper, fence: ControllerFence, topic: str) -> None:
     """Delete a topic's partitions, its assignment, its configuration, and last the mark of its deletion.
 
-    The topic's own node, its configuration and its mark go in one transaction. Cancelled, it leaves the mark.
+    The topic's own node, its configuration and its mark go in one transaction. If cancelled, it leaves the mark.
 
     Args:
         zookeeper: The session.
-        fence: What the controller's election won.
+        fence: The fence that the election returned.
         topic: Its name.
 
     Raises:
@@ -69,10 +69,10 @@ async def _nodes_below(zookeeper: ZooKeeper, path: str) -> list[str]:
 
 
 async def _delete_leaves_first(zookeeper: ZooKeeper, fence: ControllerFence, nodes: Sequence[str]) -> bool:
-    """Delete nodes, children before parents; ``False`` where something changed on the way: look again."""
+    """Delete nodes, children before parents; ``False`` if something changed in the meantime: list them again."""
     deletions = [Delete(path, ANY_VERSION) for path in reversed(nodes)]
     size = _DELETIONS_PER_TRANSACTION
-    # Begun in order, and ZooKeeper does a session's requests in order: parents come after their children.
+    # ZooKeeper executes a session's requests in order: parents come after their children.
     results = await fence.write_many(
         zookeeper, [deletions[start : start + size] for start in range(0, len(deletions), size)]
     )

@@ -20,10 +20,10 @@ from wire.types import (
 
 @dataclass(frozen=True, slots=True)
 class TopicAssignment:
-    """What a topic's znode says.
+    """The content of a topic's znode.
 
     Attributes:
-        topic_id: The topic's id; ``None`` where the topic is older than topic ids and got none yet.
+        topic_id: The topic's id; ``None`` if the topic is older than topic ids and has none yet.
         partitions: Which brokers hold each partition.
     """
 
@@ -38,7 +38,7 @@ class TopicsZnode:
 
 
 class TopicZnode:
-    """`/brokers/topics/<topic>`, JSON version 3. Every rewrite keeps the id and the moves under way."""
+    """`/brokers/topics/<topic>`, JSON version 3. Every rewrite keeps the id and the reassignments under way."""
 
     @staticmethod
     def path(topic: str) -> str:
@@ -62,7 +62,7 @@ class TopicZnode:
         """Read a topic's assignment, of version 1 to 3.
 
         Raises:
-            MalformedZnodeError: it is no assignment.
+            MalformedZnodeError: it is not an assignment.
         """
         what = f"topic {topic}"
         value = decode_json(data, what)
@@ -112,7 +112,7 @@ class PartitionStateZnode:
     @staticmethod
     def encode(leadership: PartitionLeadership) -> bytes:
         """Write a decision; its znode version is not part of it, nor a recovery state that is over."""
-        # By hand, because failover writes thousands at once and every value is a number.
+        # Formatted by hand, because failover writes thousands at once and every value is a number.
         isr = ",".join(map(str, leadership.isr))
         recovery = ',"leader_recovery_state":1' if leadership.recovering else ""
         return (
@@ -129,7 +129,7 @@ class PartitionStateZnode:
             zk_version: The znode's version.
 
         Raises:
-            MalformedZnodeError: it is no partition state.
+            MalformedZnodeError: it is not a partition state.
         """
         what = "a partition state"
         value = decode_json(data, what)

@@ -1,7 +1,7 @@
 """How large a write may be: ZooKeeper closes the connection of a client that sends more, without an answer.
 
-The limit is the servers' `jute.maxbuffer`. A writer that does not know it repeats a write whose outcome it believes
-to be unknown, for ever, and every other request of its session is cut off each time.
+The limit is the servers' `jute.maxbuffer`. A writer that does not know it repeats for ever a write whose outcome it
+believes to be unknown, and each time the other requests of its session fail, too.
 """
 
 from collections.abc import Iterable
@@ -10,17 +10,17 @@ from typing import Final
 from cluster.zookeeper.client import Create, Operation, OversizedWriteError, SetData
 
 DEFAULT_WRITE_BYTES_MAX: Final = 1_048_575
-"""What a ZooKeeper server takes where `jute.maxbuffer` is not set."""
+"""The bytes that a ZooKeeper server accepts if `jute.maxbuffer` is not set."""
 _OPERATION_BYTES: Final = 100
-"""More than what stands around the path and the data of an operation: headers, lengths, version, ACL."""
+"""Bytes to add to the path and the data of an operation for headers, lengths, version and ACL; more than they need."""
 
 
 def check_write_size(operations: Iterable[Operation], bytes_max: int) -> None:
-    """Refuse a request that ZooKeeper would not take.
+    """Refuse a request that ZooKeeper would not accept.
 
     Args:
-        operations: What is sent as one request.
-        bytes_max: The largest request.
+        operations: The operations of one request.
+        bytes_max: The largest request, in bytes.
 
     Raises:
         OversizedWriteError: it is larger; nothing was sent.

@@ -1,4 +1,4 @@
-"""Every znode of Kafka 3.9, each declared once (path, encode, decode together), gathered here."""
+"""All znodes of Kafka 3.9, gathered here; each is declared once, with path, encode and decode together."""
 
 from typing import Final
 
@@ -70,7 +70,7 @@ PERSISTENT_PATHS: Final = (
     EXTENDED_CHANGES_PATH,
     *DELEGATION_TOKEN_PATHS,
 )
-"""The persistent nodes that every broker makes sure of when it starts, parents included, without data."""
+"""The persistent nodes that every broker creates when it starts, unless they exist: parents included, without data."""
 
 __all__ = [
     "PERSISTENT_PATHS",
