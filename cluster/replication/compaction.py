@@ -1,8 +1,8 @@
 """Drives the cleaner: compacted logs are cleaned one after the other, each in a worker process.
 
 A worker is started when there is something to clean, and ends with its log; an idle broker has none. It is killed when
-what it makes is of no use any more: its log was truncated, removed or went offline, or the broker stops. Where it dies
-by itself, or cannot clean its log, that log is noted, and the others are cleaned on.
+its result is no longer of use: its log was truncated, removed or went offline, or the broker stops. If it dies by
+itself, or cannot clean its log, that log is noted, and cleaning goes on with the others.
 """
 
 import logging
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SLICE: Final = 64
-"""How many logs are looked at before others have their turn on the loop."""
+"""How many logs are checked before other tasks have their turn on the loop."""
 STALENESS_LOOK_S: Final = 0.5
 _MEMORY_MIN: Final = 1 << 20
 _SETTINGS: Final = "log.cleaner."
@@ -46,11 +46,11 @@ class Compaction:
         new_worker: Makes a worker for one cleaning.
 
     Attributes:
-        cleaner: What picks logs and takes results in.
-        cleaned: How many cleanings went well.
-        failed: How many did not.
-        longest_s: How long one took at most.
-        last_run: When one last ended.
+        cleaner: Chooses logs, and applies results.
+        cleaned: How many cleanings succeeded.
+        failed: How many cleanings failed.
+        longest_s: How many seconds the longest cleaning took.
+        last_run: When a cleaning last ended.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Compaction:
         config.on_change(self._settings_changed)
 
     def is_cleaning(self, partition: "TopicPartition") -> bool:
-        """Whether a partition's log is being cleaned now: retention leaves it alone meanwhile, as in Kafka."""
+        """Whether a partition's log is being cleaned now: retention skips it meanwhile, as in Kafka."""
         return partition in self.cleaner.in_progress
 
     @property
@@ -137,7 +137,7 @@ class Compaction:
             self._look_again.set()
 
     async def _work(self, cleaning: Cleaning) -> bool:
-        """Have a worker clean a log, and take in what it made; return whether the log is clean now."""
+        """Have a worker clean a log, and swap in the result; return whether the log is clean now."""
         worker = self._new_worker()
         outcome: CleaningResult | WorkerFailedError | None = None
         finished: deque[CleanedGroup] = deque()
@@ -149,7 +149,7 @@ class Compaction:
 
         def note(group: CleanedGroup) -> None:
             finished.append(group)
-            token.run_sync_soon(take_in_next)  # a turn of the loop for each: a swap is many file operations
+            token.run_sync_soon(take_in_next)  # a round of the loop for each: a swap is many file operations
 
         def run() -> None:
             nonlocal outcome
@@ -185,7 +185,7 @@ class Compaction:
         return True
 
     async def _watch(self, cleaning: Cleaning, worker: CleaningWorker) -> None:
-        """Kill a worker whose work is of no use any more, or when this task is cancelled."""
+        """Kill a worker when its work is no longer of use, or when this task is cancelled."""
         try:
             while not self.cleaner.is_stale(cleaning):  # noqa: ASYNC110 - nobody tells of a truncation
                 await trio.sleep(STALENESS_LOOK_S)
@@ -198,7 +198,7 @@ class Compaction:
             self._look_again.set()
 
     def describe(self) -> dict[str, Any]:
-        """Describe it, as plain values."""
+        """Return a description of the state, as plain values."""
         return {
             "enabled": self._config.log_cleaner_enable,
             "cleaning": sorted(str(partition) for partition in self.cleaner.in_progress),
@@ -210,7 +210,7 @@ class Compaction:
 
 
 def cleaner_settings(config: "BrokerConfig") -> CleanerSettings:
-    """Return each worker its share of what the broker's settings allow to all of them."""
+    """Return the settings of one worker: its share of what the broker allows to all of them."""
     workers = max(config.log_cleaner_threads, 1)
     memory = config.log_cleaner_dedupe_buffer_size * config.log_cleaner_io_buffer_load_factor / workers
     rate = config.log_cleaner_io_max_bytes_per_second

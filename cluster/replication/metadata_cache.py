@@ -4,8 +4,8 @@ Rules of this file:
 
 - A snapshot never changes. An update builds the next one, copying only the topics that it names, and swaps it in;
   a reader takes ``snapshot`` once and keeps it for its whole operation.
-- Live brokers are replaced whole, partitions are merged: partial updates are normal. A partition whose leader is
-  ``LEADER_DURING_DELETE`` goes, and with the last one its topic.
+- Live brokers are replaced as a whole, partitions are merged: partial updates are normal. A partition whose leader is
+  ``LEADER_DURING_DELETE`` is removed, and with the last one its topic.
 - The object under ``snapshot.topics[name]`` is replaced exactly when the topic changed, and ``snapshot.brokers``
   when brokers did: answers encoded from them may be cached by their identity.
 """
@@ -43,7 +43,7 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveBroker:
-    """A broker that the controller takes for alive.
+    """A broker that the controller considers alive.
 
     Attributes:
         broker_id: Its id.
@@ -61,15 +61,15 @@ Partitions = Mapping[int, "UpdateMetadataPartitionState"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterSnapshot:
-    """All that is known of the cluster at one moment.
+    """The state of the cluster at one moment.
 
     Attributes:
         epoch: Counts the updates since the broker's start.
-        controller_id: The active controller, or None where none is known.
+        controller_id: The active controller, or None if none is known.
         brokers: The live brokers by id.
         topics: The partitions of each topic by their number.
-        topic_ids: The topics' ids, where they have one.
-        topic_names: The same the other way round.
+        topic_ids: The ids of the topics that have one.
+        topic_names: The topics' names by id.
     """
 
     epoch: int = 0
@@ -84,7 +84,7 @@ class MetadataCache:
     """Holds the current `ClusterSnapshot`, and wakes the tasks that wait for the next one.
 
     Attributes:
-        snapshot: What is known now; replaced by `update`, never changed.
+        snapshot: The latest state; replaced by `update`, never changed.
     """
 
     __slots__ = ("_changed", "_shown", "_shown_of", "_suspects", "snapshot")
@@ -96,10 +96,10 @@ class MetadataCache:
 
     @property
     def shown(self) -> ClusterSnapshot:
-        """What clients are to be shown of topics: the snapshot, where brokers that seem to be dead lead nothing.
+        """The snapshot for clients that ask for topics: without brokers that seem to be dead, so these lead nothing.
 
-        A client that has lost its leader asks at once. If the answer names the same leader again, it may be long before
-        it asks the next time; if there is none, it asks again soon.
+        A client that has lost its leader asks at once. If the answer names the same leader again, it can take long
+        until the client asks again; if the answer names none, the client asks again soon.
         """
         if self._shown_of is not self.snapshot:
             self._shown_of = self._shown = self.snapshot
@@ -110,7 +110,7 @@ class MetadataCache:
         return self._shown
 
     def suspect(self, broker_id: BrokerId, *, is_suspect: bool) -> None:
-        """Say whether a broker seems to be dead, though the controller does not know yet."""
+        """Set whether a broker seems to be dead, before the controller knows it."""
         suspects = self._suspects - {broker_id} | ({broker_id} if is_suspect else set())
         if suspects != self._suspects:
             self._suspects = suspects
@@ -160,11 +160,11 @@ class MetadataCache:
         return list(deleted)
 
     async def wait_changed(self) -> None:
-        """Wait for the next update; a caller checks its condition first, and again after each return."""
+        """Wait for the next update. A caller checks its condition before the call, and again after each return."""
         await self._changed.wait()
 
     def partition(self, topic: str, partition: int) -> "UpdateMetadataPartitionState | None":
-        """Return what is known of one partition."""
+        """Return the state of one partition; None if it is unknown."""
         partitions = self.snapshot.topics.get(topic)
         return None if partitions is None else partitions.get(partition)
 
@@ -174,11 +174,11 @@ class MetadataCache:
         return partitions is not None and topic_partition.partition in partitions
 
     def is_alive(self, broker_id: BrokerId) -> bool:
-        """Whether the controller takes this broker for alive."""
+        """Whether the controller considers this broker alive."""
         return broker_id in self.snapshot.brokers
 
     def node(self, broker_id: BrokerId, listener: str) -> Node | None:
-        """Return a live broker's address on a listener; None where it is not live or has no such listener."""
+        """Return a live broker's address on a listener; None if it is not live or has no such listener."""
         broker = self.snapshot.brokers.get(broker_id)
         return None if broker is None else broker.nodes.get(listener)
 
@@ -219,7 +219,7 @@ def _live_brokers(brokers: Iterable["UpdateMetadataBroker"]) -> dict[BrokerId, L
 def _keep_if_equal(
     old: Mapping[BrokerId, LiveBroker], new: Mapping[BrokerId, LiveBroker]
 ) -> Mapping[BrokerId, LiveBroker]:
-    """Return the old mapping where nothing in it changed, so that what was derived from it stays valid."""
+    """Return the old mapping if nothing in it changed, so that values derived from it stay valid."""
     if old.keys() != new.keys():
         return new
     same = all(old[key].rack == new[key].rack and old[key].nodes == new[key].nodes for key in new)

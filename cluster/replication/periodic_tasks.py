@@ -1,6 +1,6 @@
-"""What a broker does with its replicas by the clock: shrink ISRs, checkpoint, let old records go, flush.
+"""The periodic tasks of a broker's replicas: shrink ISRs, checkpoint, delete old records, flush.
 
-Slow file operations run in threads; what looks at every partition yields to the loop every so often.
+Slow file operations run in threads; loops over all partitions regularly yield to the event loop.
 """
 
 import logging
@@ -36,7 +36,7 @@ class AllDirectoriesFailedError(Exception):
 
 
 class LogDirStore(Protocol):
-    """What is needed of ZooKeeper; `BrokerStore` has it."""
+    """The required part of ZooKeeper; `BrokerStore` implements it."""
 
     async def propagate_log_dir_event(self, broker_id: "BrokerId") -> None:
         """Tell the controller that a log directory failed."""
@@ -50,13 +50,13 @@ class PeriodicTasks:
         broker_id: This broker.
         hosted: The partitions.
         fetcher_pool: Learns of logs that start later, and of partitions that are gone.
-        moves: Abandoned where a directory fails.
+        moves: Stopped if a directory fails.
         store: The logs.
         zookeeper: Where failed directories are announced.
         clock: Wall time for retention, monotonic for lag.
         config: The intervals.
         offload: Runs slow file operations beside the loop.
-        is_cleaning: Whether a log is being compacted just now: retention waits for the end of that.
+        is_cleaning: Whether a log is being compacted now: retention waits until that is done.
     """
 
     def __init__(
@@ -116,8 +116,8 @@ class PeriodicTasks:
     def high_watermarks(self) -> "dict[TopicPartition, Offset]":
         """Return the high watermark of every hosted partition, led or followed.
 
-        Of a partition that no LeaderAndIsr has named yet, it is what the last checkpoint said: a checkpoint
-        replaces the one before, and the first LeaderAndIsr of many partitions names only some.
+        For a partition that no LeaderAndIsr has named yet, it is that of the last checkpoint: a checkpoint replaces the
+        one before, and the first LeaderAndIsr can name only some of the partitions.
         """
         return dict(self._awaited_watermarks()) | {
             partition.topic_partition: partition.log.high_watermark
@@ -136,7 +136,7 @@ class PeriodicTasks:
             logger.error("high watermarks are not checkpointed: %s", error)
 
     async def _watch_lag(self) -> NoReturn:
-        """Look twice per lag time, so that a follower that lags stays for 1.5 times of it at most."""
+        """Check twice per lag time, so that a lagging follower stays in sync for 1.5 times that at most."""
         while True:
             await trio.sleep(self._config.replica_lag_time_max_ms / 2000)
             for count, partition in enumerate(self._hosted):
@@ -151,7 +151,7 @@ class PeriodicTasks:
             await self.retain_once()
 
     async def retain_once(self) -> int:
-        """Let old segments go, and silent producers be forgotten; return how many segments went."""
+        """Delete old segments, and forget expired producers; return how many segments were deleted."""
         removed = 0
         for count, log in enumerate(self._store.all_logs()):
             now = self._clock.wall_ms()
@@ -173,7 +173,7 @@ class PeriodicTasks:
         return removed
 
     async def _flush(self) -> NoReturn:
-        """Flush rolled segments soon, and what ``flush.ms`` asks for in its interval."""
+        """Flush rolled segments soon, and logs with ``flush.ms`` at that interval."""
         since_full_s = 0.0
         while True:
             await trio.sleep(FLUSH_LOOK_S)
@@ -205,7 +205,7 @@ class PeriodicTasks:
     # Failed directories
 
     def _give_up_directory(self, log_directory: "LogDirectory") -> None:
-        """Take every partition of a directory offline; the others serve on."""
+        """Take every partition of a failed directory offline; the other directories stay in service."""
         for partition in self._hosted:
             if partition.log is not None and partition.log.log_directory is log_directory:
                 self._fetcher_pool.leave(partition.topic_partition)

@@ -1,6 +1,6 @@
-"""All replicas of one broker: the data path's front, which handlers and coordinators talk to.
+"""All replicas of one broker: the facade of the data path for handlers and coordinators.
 
-The parts stand in files of their own; this one puts them together and adds what coordinators read.
+The parts have files of their own; this one puts them together and adds the reads of coordinators.
 """
 
 import logging
@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 
 
 class ReplicaStore(IsrStore, LogDirStore, Protocol):
-    """What replicas read and write in ZooKeeper; `BrokerStore` has it."""
+    """What replicas read and write in ZooKeeper; `BrokerStore` implements it."""
 
     async def read_configs(self, entity_type: str, names: Iterable[str]) -> dict[str, dict[str, str]]:
         """Read the settings of topics; one without any has an empty mapping."""
@@ -67,7 +67,7 @@ class ReplicaStore(IsrStore, LogDirStore, Protocol):
 
 
 class ReplicaEnvironment(Protocol):
-    """What replicas need of the broker's `Environment`."""
+    """The part of the broker's `Environment` that replicas need."""
 
     @property
     def clock(self) -> "Clock":
@@ -81,19 +81,19 @@ class ReplicaEnvironment(Protocol):
 
     @property
     def random(self) -> Random:
-        """The numbers of fetch sessions."""
+        """Source of the random ids of fetch sessions."""
         ...
 
     @property
     def cleaning_worker(self) -> Callable[[], CleaningWorker]:
-        """Makes what compacts one log."""
+        """Makes the worker that compacts one log."""
         ...
 
 
 class ReplicaSize(NamedTuple):
     """A replica in a log directory: its bytes, and how far its log's end lags its high watermark.
 
-    A copy that is to take its place (`is_future`) lags its log's end; -1 where there is no log.
+    The lag of a future copy (`is_future`) is that to its log's end; -1 if there is no log.
     """
 
     topic_partition: TopicPartition
@@ -103,7 +103,7 @@ class ReplicaSize(NamedTuple):
 
 
 class DirectoryContent(NamedTuple):
-    """A log directory and the replicas in it; they are unknown where it is offline."""
+    """A log directory and the replicas in it; these are unknown if it is offline."""
 
     path: str
     error: Error
@@ -115,12 +115,12 @@ class Replicas:
 
     Args:
         config: The broker's settings.
-        environment: Time, disk and chance.
+        environment: Clocks, threads and randomness.
         store: The logs.
         metadata: The cluster as the controller describes it.
-        zookeeper: Where ISRs are written and topics' settings read.
-        timer: Ends what waits; the broker runs it.
-        metrics: What is counted into.
+        zookeeper: Where ISRs are written, and topics' settings read.
+        timer: Ends waits; the broker runs it.
+        metrics: The counters.
         make_client: Makes a channel to another broker's endpoint, under a client id.
 
     Attributes:
@@ -132,9 +132,9 @@ class Replicas:
         roles: Carries out the controller's orders; has the callbacks on leadership changes.
         isr_changes: Writes ISRs.
         compaction: Cleans compacted logs.
-        upkeep: What is done by the clock.
+        upkeep: The periodic tasks.
         replication_bytes_out: Counts the bytes sent to followers.
-        verified_appends: Appends transactional batches; its `ask` is set by the part that reaches coordinators.
+        verified_appends: Appends transactional batches; its `ask` is set by the component that reaches coordinators.
     """
 
     def __init__(
@@ -266,7 +266,7 @@ class Replicas:
             self.fetcher_pool.resize()
 
     def _forget_metrics(self, stopped: "Sequence[tuple[TopicPartition, LeaderEpoch | None]]") -> None:
-        """Drop the counters of topics of which nothing is left here."""
+        """Drop the counters of topics that have no partition left here."""
         hosted = {key.topic for key in (*self.hosted.online, *self.hosted.offline)}
         for topic in {key.topic for key, _ in stopped} - hosted:
             self._metrics.forget_topic(topic)
@@ -284,7 +284,7 @@ class Replicas:
         self.roles.broker_epoch = epoch
 
     async def run(self) -> None:
-        """Follow, write ISRs and keep up until cancelled, then checkpoint the high watermarks once more.
+        """Follow, write ISRs and run the periodic tasks until cancelled, then checkpoint the high watermarks once more.
 
         Raises:
             AllDirectoriesFailedError: every log directory is offline.
@@ -328,7 +328,7 @@ class Replicas:
     def delete_records(
         self, offsets: Mapping[TopicPartition, int], timeout_ms: int, on_done: OnDeleted
     ) -> None:
-        """Let logs start later, and wait for the other replicas: see `record_deletions`."""
+        """Move log starts forward, and wait for the other replicas: see `record_deletions`."""
         delete_records(self.hosted, self._timer, offsets, timeout_ms, on_done)
 
     def partition_or_error(self, topic_partition: TopicPartition) -> Partition:
@@ -353,7 +353,7 @@ class Replicas:
     # What others want to know
 
     def log_directories(self) -> list[DirectoryContent]:
-        """Return what lies in each log directory, for DescribeLogDirs."""
+        """Return the content of each log directory, for DescribeLogDirs."""
         store = self._store
         content = []
         for log_directory in store.directories:
@@ -426,7 +426,7 @@ class Replicas:
         return self._make_client(endpoint, f"broker-{self._broker_id}-fetcher-{fetcher_id}")
 
     async def _log_configs(self, topics: Iterable[str]) -> dict[str, LogConfig]:
-        """Read topics' settings; where a topic has none, the broker's hold."""
+        """Read topics' settings; the broker's apply to a topic without its own."""
         base = self._config.log_config_defaults()
         configs: dict[str, LogConfig] = {}
 

@@ -1,11 +1,11 @@
-"""Throttles of replication (KIP-73): how fast a leader sends, and a follower takes, replicas that catch up.
+"""Throttles of replication (KIP-73): how fast a leader sends, and a follower fetches, replicas that catch up.
 
-A throttle is a bucket that holds a window's worth of bytes at the rate of the moment. What passes fills it, the clock
-empties it, and nothing passes while it is full. So the average is the rate, whatever the size of single answers, and a
-pause of up to half a window in asking again costs nothing.
+A throttle is a bucket that holds a window's worth of bytes at the current rate. Bytes that pass fill it, time drains
+it, and nothing passes while it is full. So the average is the rate, whatever the size of single answers, and a pause of
+up to half a window between two requests costs nothing.
 
-Only replicas that a topic's settings name are throttled, and of those only what is out of sync: a replica that keeps up
-must not be made to fall behind.
+Only replicas that a topic's settings name are throttled, and of those only the ones out of sync: a replica that keeps
+up must not be made to fall behind.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -31,10 +31,10 @@ class Throttle:
 
     Args:
         broker_id: This broker.
-        clock: Empties the bucket.
-        rate: Gives the bytes a second of now; `UNLIMITED` for no throttle.
-        entries: Gives the throttled replicas of a topic, ``partition:broker`` or ``*``, out of its settings.
-        window_s: How long a pause may be made up for.
+        clock: Drains the bucket.
+        rate: Returns the current rate in bytes a second; `UNLIMITED` for no throttle.
+        entries: Returns the throttled replicas of a topic, ``partition:broker`` or ``*``, from its settings.
+        window_s: The longest pause, in seconds, that can be made up for.
     """
 
     __slots__ = (
@@ -69,7 +69,7 @@ class Throttle:
 
     @property
     def is_on(self) -> bool:
-        """Whether there is a rate at all; asked first, because mostly there is none."""
+        """Whether there is a rate at all; checked first, because usually there is none."""
         return self._rate() < UNLIMITED
 
     def applies_to(self, log: "Log") -> bool:
@@ -92,16 +92,16 @@ class Throttle:
         return int((self._window_s - self._filled_s) * rate)
 
     def record(self, size: int) -> None:
-        """Note bytes that have passed."""
+        """Count bytes that have passed."""
         rate = self._settle()
         self._filled_s += size / rate if rate > 0 else self._window_s
 
     def wait_s(self) -> float:
-        """Return when to ask again: once there is room for half a window's bytes, or in a window, for another rate."""
+        """Return the seconds until there is room for half a window's bytes, between a quarter of a window and one."""
         self._settle()
         return min(max(self._filled_s - self._window_s / 2, self._window_s / 4), self._window_s)
 
-    # What a leader asks
+    # For leaders
 
     def room_for(self, replica_id: BrokerId, partition: "Partition", log: "Log") -> int:
         """Return how many bytes of a partition may be sent to a follower now; 0 for none."""
@@ -114,17 +114,17 @@ class Throttle:
         answers: "Iterable[tuple[FetchItem, PartitionData]]",
         find: "Callable[[TopicPartition], Partition]",
     ) -> None:
-        """Note what goes out to a follower, in sync or not."""
+        """Count bytes sent to a follower, in sync or not."""
         for item, data in answers:
             if data.records and item.topic_partition is not None:
                 log = find(item.topic_partition).log
                 if log is not None and self.applies_to(log):
                     self.record(len(data.records))
 
-    # What a follower asks
+    # For followers
 
     def hold_back(self, states: "Mapping[TopicPartition, FetchState]") -> "dict[TopicPartition, FetchState]":
-        """Delay the partitions that are behind, where there is no room; return those that it has delayed."""
+        """If there is no room, delay the partitions that are behind; return those delayed."""
         held: dict[TopicPartition, FetchState] = {}
         if self.room() > 0:
             return held
@@ -141,7 +141,7 @@ class Throttle:
         now = self._clock.monotonic()
         rate = self._rate()
         if rate != self._rate_seen:
-            # What passed at another rate must not be paid for in hours of this one.
+            # Bytes that passed at another rate must not be paid for in hours of this one.
             self._filled_s = min(self._filled_s, self._window_s / 2)
             self._rate_seen = rate
         self._filled_s = max(0.0, self._filled_s - (now - self._emptied_at))

@@ -1,4 +1,4 @@
-"""Where a follower is in fetching one partition from its leader, and where it must cut its log back to."""
+"""The progress of fetching one partition from its leader, and the offset to truncate the log to."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -31,9 +31,9 @@ class FetchState:
         last_fetched_epoch: The epoch of the last record before it, or -1 where none is known.
         log_start_offset: Where the local log starts, as sent to the leader.
         lag: How far the leader's high watermark is ahead; None before the first answer.
-        asked: Whether the leader has been asked from ``fetch_offset``: an answer to anything else is not applied.
-        resume_at: Until when to leave the partition alone after an error; None where nothing is wrong.
-        backoff_s: How long to leave it alone at the next error.
+        asked: Whether a fetch from ``fetch_offset`` was sent: an answer to any other fetch is not applied.
+        resume_at: When to fetch the partition again after an error; None if there was none.
+        backoff_s: How many seconds to wait after the next error.
     """
 
     __slots__ = (
@@ -78,7 +78,7 @@ class FetchState:
         self.asked = False
 
     def delay(self, now: MonotonicSeconds, max_backoff_s: float) -> None:
-        """Leave the partition alone for a while, longer each time until an answer is good again."""
+        """Delay the next fetch of the partition, longer each time until a fetch succeeds."""
         if self.resume_at is None:
             self.resume_at = MonotonicSeconds(now + min(self.backoff_s, max_backoff_s))
             self.backoff_s = min(self.backoff_s * 2, max_backoff_s)
@@ -89,18 +89,18 @@ class FetchState:
 
 
 def truncation_offset(log: "Log", epoch: LeaderEpoch, end_offset: Offset, fetch_offset: Offset) -> Offset:
-    """Say where to cut a follower's log, given where it parts from its leader's (KIP-101, KIP-279).
+    """Return the offset to truncate a follower's log to, given the leader's answer (KIP-101, KIP-279).
 
-    Worked example: our log ends at 130, epoch 4 began at 100 and 5 at 120. A leader that has epoch 4 up to 110 answers
-    (4, 110): we know epoch 4, which ended here at 120, so 110 is common and the rest goes. A leader that has epoch 3 up
-    to 105 answers (3, 105): we do not know 3; the largest that we know below it is 2, and it ended at 100: cut there,
-    and let the next fetch find out about what is below.
+    Worked example: our log ends at 130; epoch 4, which follows 2, began at 100, and 5 at 120. A leader that has epoch 4
+    up to 110 answers (4, 110): we know epoch 4, which ended here at 120, so 110 is common and the rest is cut off. A
+    leader that has epoch 3 up to 105 answers (3, 105): we do not know 3; the largest that we know below it is 2, and it
+    ended at 100: cut there, and let the next fetch test what is below.
 
     Args:
         log: The follower's log.
-        epoch: The largest epoch of the leader's not above ours; -1 where it names none.
-        end_offset: Where that epoch ended at the leader; -1 where it does not know.
-        fetch_offset: Where we asked from.
+        epoch: The largest epoch of the leader's not above ours; -1 if it names none.
+        end_offset: Where that epoch ended at the leader; -1 if it does not know.
+        fetch_offset: The offset of our fetch.
     """
     end = log.log_end_offset
     if end_offset == UNDEFINED_OFFSET:

@@ -2,12 +2,13 @@
 
 Rules of this file:
 
-- An answer is applied to a partition only if that partition is still followed in the same epoch, and was asked for
-  from exactly where its log ends now. Everything else in an answer is dropped.
-- A fetch carries the epoch of the last record before its offset; where the logs part, the leader says so in the answer
-  and the follower truncates. OffsetForLeaderEpoch is never needed from Fetch 12 on, which 3.0 speaks already.
-- What fails for one partition delays or stops that partition only. Why it was stopped stays in ``failed`` until
-  the controller says something new.
+- An answer is applied to a partition only if that partition is still followed in the same epoch, and was fetched from
+  exactly where its log ends now. Everything else in an answer is dropped.
+- A fetch carries the epoch of the last record before its offset; where the logs diverge, the leader says so in the
+  answer and the follower truncates. OffsetForLeaderEpoch is not needed from Fetch 12 on, which release 3.0 already
+  supports.
+- A failure of one partition delays or stops only that partition. The reason why it was stopped stays in ``failed``
+  until the controller's next order.
 - Records are appended from the receive buffer, before the next request is sent.
 """
 
@@ -54,15 +55,15 @@ _RETRIED: Final = frozenset(
         Error.INCONSISTENT_TOPIC_ID,
     }
 )
-"""Errors of a leader that has not got the latest LeaderAndIsr or UpdateMetadata yet."""
+"""Errors of a leader that has not received the latest LeaderAndIsr or UpdateMetadata yet."""
 
 
 class ReadyStates(Mapping[TopicPartition, FetchState]):
-    """The partitions that may be asked for, without a copy of thousands because one is delayed.
+    """A view of the partitions that can be fetched now: thousands need not be copied because one is delayed.
 
     Args:
-        states: All.
-        delayed: Those of them that are left alone for a while.
+        states: All partitions.
+        delayed: Those of them that are delayed.
     """
 
     __slots__ = ("_delayed", "_states")
@@ -90,23 +91,23 @@ class Fetcher:
 
     Args:
         leader_id: The broker to fetch from.
-        fetcher_id: Which of the fetchers of this leader.
+        fetcher_id: The number of this fetcher, among those of this leader.
         broker_id: This broker.
-        broker_epoch: Gives the epoch of its registration.
+        broker_epoch: Returns the epoch of its registration.
         config: Its settings.
-        versions: What the other brokers understand.
+        versions: The API versions that the other brokers understand.
         clock: Decides when a delayed partition may go on.
-        connect: Gives a channel to a broker, or None while its address is not known.
-        on_failed: Takes a partition that will not be fetched any more, and why.
+        connect: Returns a channel to a broker, or None while its address is not known.
+        on_failed: Called with a partition that will not be fetched any more, and the reason.
         bytes_in: Counts the bytes that were appended.
-        settle: Makes truncations survive power loss, beside the loop, before more is fetched.
-        flush: Puts logs on disk before the next fetch acknowledges them.
+        settle: Syncs truncations to disk, off the loop, before more is fetched.
+        flush: Flushes logs to disk before the next fetch acknowledges them.
         flush_on_ack: Whether that is done for every append, ``log.flush.on.ack``.
-        throttle: Of what is copied while catching up; None for none.
+        throttle: Limits what is copied while catching up; None for no limit.
 
     Attributes:
         states: The partitions by name.
-        fetches: How many requests were answered.
+        fetches: How many fetches were answered.
     """
 
     def __init__(
@@ -155,7 +156,7 @@ class Fetcher:
         self._news = trio.Event()
 
     def add(self, state: FetchState) -> None:
-        """Follow a partition from here on, or in a new epoch."""
+        """Start to follow a partition, or follow it in a new epoch."""
         topic_partition = state.topic_partition
         self._delayed.pop(topic_partition, None)
         known = self.states.get(topic_partition)
@@ -171,7 +172,7 @@ class Fetcher:
         self._news.set()
 
     def remove(self, topic_partition: TopicPartition) -> bool:
-        """Follow a partition no more; what is under way for it is dropped when it comes."""
+        """Stop following a partition; an answer under way for it is dropped when it comes."""
         self._changed.pop(topic_partition, None)
         self._delayed.pop(topic_partition, None)
         self._dropped[topic_partition] = None
@@ -345,7 +346,7 @@ class Fetcher:
             if self._writes.write(state, log, data):
                 self._changed[topic_partition] = None
         except CorruptBatchError as error:
-            # Perhaps torn by a truncation at the leader while it was read: fetched again, it will be whole.
+            # Perhaps torn by a truncation at the leader during the read: a second fetch will get it whole.
             logger.error(
                 "%s at offset %d from broker %d: %s",
                 topic_partition,
@@ -360,7 +361,7 @@ class Fetcher:
     # Out of range
 
     async def _find_places(self, channel: BrokerChannel) -> None:
-        """Find out where to go on for partitions whose offset the leader does not have."""
+        """Find the next fetch offsets of partitions whose offset the leader does not have."""
         while self._out_of_range:
             topic_partition, state = self._out_of_range.popitem()
             try:

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 def fetcher_for(topic_partition: TopicPartition, count: int) -> int:
-    """Return the fetcher of a partition, as Kafka spreads them: by a hash of topic and partition."""
+    """Return the number of a partition's fetcher, as in Kafka: by a hash of topic and partition."""
     topic_hash = 0
     for unit in topic_partition.topic.encode("utf-16-be").hex(" ", 2).split():
         topic_hash = (31 * topic_hash + int(unit, 16)) & 0xFFFFFFFF
@@ -36,10 +36,10 @@ class FetcherPool:
 
     Args:
         config: The broker's settings, for ``num.replica.fetchers``.
-        make_fetcher: Makes a fetcher of a leader, by number, which reports partitions that it cannot fetch.
+        make_fetcher: Makes the fetcher with a number for a leader; it reports partitions that it cannot fetch.
 
     Attributes:
-        failed: Partitions that are not fetched any more, and why.
+        failed: Partitions that are not fetched any more, and the reasons.
     """
 
     def __init__(self, config: "BrokerConfig", make_fetcher: MakeFetcher) -> None:
@@ -55,22 +55,22 @@ class FetcherPool:
         return iter(tuple(self._fetchers.values()))
 
     def lag_max(self) -> int:
-        """Return how far the slowest partition is behind its leader's high watermark."""
+        """Return by how many offsets the slowest partition is behind its leader's high watermark."""
         return max(
             (state.lag or 0 for fetcher in self._fetchers.values() for state in fetcher.states.values()),
             default=0,
         )
 
     def state_of(self, topic_partition: TopicPartition) -> FetchState | None:
-        """Return how far fetching a partition is; None where it is not fetched."""
+        """Return the progress of fetching a partition; None if it is not fetched."""
         fetcher = self._places.get(topic_partition)
         return None if fetcher is None else fetcher.states.get(topic_partition)
 
     def follow(self, partition: Partition) -> None:
         """Fetch a partition from its leader, from where its log ends.
 
-        A log without leader epochs, which only old formats leave, has nothing that could tell where it parts from the
-        leader's: it goes back to its high watermark first.
+        A log without leader epochs, which only old formats leave, cannot show where it diverges from the leader's: it
+        is truncated to its high watermark first.
 
         Raises:
             StorageError: the disk failed.
@@ -92,21 +92,21 @@ class FetcherPool:
         self._places[topic_partition] = fetcher
 
     def leave(self, topic_partition: TopicPartition) -> None:
-        """Fetch a partition no more."""
+        """Stop fetching a partition."""
         self.failed.pop(topic_partition, None)
         fetcher = self._places.pop(topic_partition, None)
         if fetcher is not None:
             fetcher.remove(topic_partition)
 
     def log_starts_moved(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Tell leaders where these logs start now."""
+        """Tell the leaders where these logs start now."""
         for topic_partition in topic_partitions:
             fetcher = self._places.get(topic_partition)
             if fetcher is not None:
                 fetcher.log_start_moved(topic_partition)
 
     def reconnect(self, broker_ids: Iterable[BrokerId]) -> None:
-        """Connect anew to brokers whose addresses have changed."""
+        """Reconnect to brokers whose addresses have changed."""
         changed = set(broker_ids)
         for (leader_id, _), fetcher in self._fetchers.items():
             if leader_id in changed:
@@ -122,7 +122,7 @@ class FetcherPool:
                     scope.cancel()
 
     def resize(self) -> None:
-        """Spread all partitions anew, after ``num.replica.fetchers`` has changed."""
+        """Redistribute all partitions after ``num.replica.fetchers`` has changed."""
         for partition in [state.partition for fetcher in self for state in fetcher.states.values()]:
             self.follow(partition)
         self.stop_idle()

@@ -1,4 +1,4 @@
-"""Writes what a leader's answer holds into the follower's log: records, watermarks, the cut where logs diverge."""
+"""Applies a leader's answer to the follower's log: records, watermarks, truncation where the logs diverge."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -21,11 +21,11 @@ class FollowerWrites:
 
     Args:
         bytes_in: Counts the bytes that were appended.
-        throttle: Of what is copied while catching up; None for none.
+        throttle: Limits what is copied while catching up; None for no limit.
 
     Attributes:
         appended: The logs that were appended to; a flush takes them out.
-        truncated: The logs that were cut, likewise.
+        truncated: The logs that were truncated, likewise.
     """
 
     __slots__ = ("_bytes_in", "_throttle", "appended", "truncated")
@@ -37,7 +37,7 @@ class FollowerWrites:
         self.truncated: dict[Log, None] = {}
 
     def write(self, state: FetchState, log: "Log", data: "PartitionData") -> bool:
-        """Apply one partition's answer; return whether what the next fetch says of the partition has changed.
+        """Apply one partition's answer; return whether the next fetch must send new values for the partition.
 
         Raises:
             CorruptBatchError: the records are damaged; nothing was written.
@@ -72,7 +72,7 @@ class FollowerWrites:
         return True
 
     def _follow_watermarks(self, state: FetchState, log: "Log", data: "PartitionData") -> bool:
-        """Take over the leader's high watermark and log start; return whether our log starts later now."""
+        """Adopt the leader's high watermark and log start; return whether our log starts later now."""
         before = log.high_watermark
         after = log.set_high_watermark(data.high_watermark)
         starts_later = data.log_start_offset > log.log_start_offset and log.advance_log_start(

@@ -1,7 +1,8 @@
-"""Where a follower goes on whose offset its leader does not have.
+"""Chooses the next fetch offset when the leader lacks ours.
 
-Its log ends beyond the leader's: an unclean election made a leader that lacks what we have, which goes here too. Or it
-ends before the leader's log starts: there is no way to join them, and ours begins anew. Else its end is the place.
+If our log ends beyond the leader's, an unclean election made a leader that lacks our last records, and they are
+truncated here too. If our log ends before the leader's starts, the two cannot be joined, and ours begins anew.
+Otherwise our end is the next offset.
 """
 
 import logging
@@ -26,7 +27,7 @@ EARLIEST: Final = WallMs(-2)
 
 
 class LeaderOffsets:
-    """Asks a leader where a log starts and ends, as a replica: the end is the log's, not the high watermark.
+    """Asks a leader, as a replica, where a log starts and ends: the end is the log's, not the high watermark.
 
     Args:
         channel: The connection to the leader.
@@ -45,7 +46,7 @@ class LeaderOffsets:
         Raises:
             ApiError: the leader's error.
             ConnectionFailedError: there is no answer.
-            RemoteProtocolError: it answers something else.
+            RemoteProtocolError: the answer has no offset, or is malformed.
         """
         topic, partition = state.topic_partition
         request = ListOffsetsRequest(
@@ -73,15 +74,15 @@ class LeaderOffsets:
 
 
 async def reset_offset(leader: LeaderOffsets, state: FetchState, is_current: Callable[[], bool]) -> bool:
-    """Truncate as the leader's offsets demand, and set where to fetch from.
+    """Truncate as the leader's offsets demand, and set the next fetch offset.
 
     Args:
-        leader: Who is asked.
-        state: The partition; its log ends where it was asked from.
-        is_current: Whether the partition is still followed in this epoch; asked after each wait.
+        leader: Asks the leader.
+        state: The partition; its log ends at the offset of the failed fetch.
+        is_current: Returns whether the partition is still followed in this epoch; called after each wait.
 
     Returns:
-        False where it is not, and nothing was changed.
+        False if it is not, and nothing was changed.
 
     Raises:
         ApiError: the leader's error.

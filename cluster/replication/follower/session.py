@@ -1,9 +1,9 @@
-"""The follower's half of a fetch session (KIP-227): says to the leader only what changed since the last request.
+"""The follower's half of a fetch session (KIP-227): sends the leader only what changed since the last request.
 
 - The first request is full: it names every partition and asks for a session. If the leader gives one, later requests
   are incremental: partitions whose offset, epoch or log start changed, and those to forget.
 - Any failure, of the network or of the session, starts over with a full request that also closes the old session.
-- A session names topics by id or by name, never both; when the one has to become the other, it starts over.
+- A session names topics by id or by name, never both; to change from one to the other, it starts over.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ class SessionRequest(NamedTuple):
 
     Attributes:
         session_id: The session, or 0.
-        session_epoch: Which request of it this is; 0 asks for a new session.
+        session_epoch: The number of this request in it; 0 asks for a new session.
         topics: The partitions to add or change.
         forgotten: The partitions to forget.
         by_id: Whether topics are named by id.
@@ -43,13 +43,13 @@ class FollowerSession:
         self._session_id = NO_SESSION
         self._epoch = INITIAL_EPOCH
         self._by_id = True
-        self._known: dict[TopicPartition, TopicId] = {}  # what the session holds, once the answer has come
+        self._known: dict[TopicPartition, TopicId] = {}  # what the session contains once the answer has come
         self._told: dict[TopicPartition, TopicId] = {}  # what the request under way adds
-        self._forgotten: dict[TopicPartition, TopicId] = {}  # what it takes out
+        self._forgotten: dict[TopicPartition, TopicId] = {}  # what it removes
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing that the leader would have to be asked for."""
+        """Whether there is nothing to fetch or to forget."""
         return not self._known and not self._told
 
     def __contains__(self, topic_partition: TopicPartition) -> bool:
@@ -64,12 +64,12 @@ class FollowerSession:
         *,
         by_id: bool,
     ) -> SessionRequest:
-        """Return the next request, and note in the states that it names what it asks for.
+        """Return the next request, and mark the states that it names as asked.
 
         Args:
             states: Every partition that may be fetched now.
             changed: Those of them that differ from the last request.
-            dropped: What may have left since the last request, or may be there again.
+            dropped: Partitions dropped since the last request, some of which may have been added again.
             max_bytes: How many bytes to ask for per partition.
             by_id: Whether topics can be named by id: the other broker understands it, and every topic has one.
         """
@@ -113,7 +113,7 @@ class FollowerSession:
         )
 
     def answered(self, response: FetchResponse) -> bool:
-        """Take note of an answer; False where it reports a broken session and holds no data."""
+        """Process the head of an answer; return False if it reports a broken session, and so holds no data."""
         if response.error_code:
             if response.error_code == Error.FETCH_SESSION_ID_NOT_FOUND:
                 self._session_id = NO_SESSION
@@ -133,7 +133,7 @@ class FollowerSession:
         return True
 
     def restart(self) -> None:
-        """Start over: the next request is full, and closes the old session where there is one."""
+        """Start over: the next request is full, and closes the old session, if any."""
         self._epoch = INITIAL_EPOCH
         self._known, self._told, self._forgotten = {}, {}, {}
 

@@ -1,4 +1,4 @@
-"""Appends: what producers and coordinators write, and when it is acknowledged."""
+"""Appends of producers and coordinators, and when they are acknowledged."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -43,21 +43,21 @@ _QUIET: Final = frozenset(
 _NO_BATCH: Final = memoryview(b"")
 
 Tokens = Mapping[TopicPartition, VerificationToken]
-"""What coordinators were asked about a request's partitions (KIP-890)."""
+"""The tokens of a request's verified partitions (KIP-890)."""
 NO_TOKENS: Final[Tokens] = MappingProxyType({})
 
 
 class Appends:
-    """Every append that this broker leads.
+    """All appends to partitions that this broker leads.
 
     Args:
         hosted: The partitions.
         clock: Stamps records, and measures followers' lag.
-        timer: Ends the waiting for replicas.
+        timer: Ends the wait for replicas.
         verifies: Whether a batch that opens a transaction needs a token.
 
     Attributes:
-        refused: The batches that were refused for a passing reason.
+        refused: The batches that were refused for a transient reason.
         verifies: As given.
     """
 
@@ -89,16 +89,16 @@ class Appends:
     ) -> None:
         """Append to each partition by itself, then answer at once or when the replicas have it.
 
-        All of it is written before any waiter is called, so that a follower's fetch that is woken brings everything.
+        Everything is written before any waiter is called, so that a follower's fetch that is woken gets all of it.
 
         Args:
             batches: Records by partition, each partition once. They are patched in place and not kept.
             required_acks: 0 or 1 to be answered at once, -1 to wait for the in-sync replicas.
             timeout_ms: How long to wait for them.
-            on_done: Gets a result per partition. Called exactly once, from within this call or from the loop later.
-            origin: Who writes.
+            on_done: Called exactly once with a result per partition, from within this call or later from the loop.
+            origin: Whether a client or a coordinator writes.
             internal_topics_allowed: Whether `INTERNAL_TOPICS` may be written to.
-            tokens: Of the partitions whose transaction was verified.
+            tokens: The tokens of the partitions whose transaction was verified.
         """
         results: ProduceResults = {}
         if required_acks not in (-1, 0, 1):
@@ -148,7 +148,7 @@ class Appends:
         origin: AppendOrigin,
         token: VerificationToken | None,
     ) -> tuple[ProduceResult, Offset]:
-        """Append to one partition; return the offset behind the records, too, -1 where they were refused."""
+        """Append to one partition; return its result, and the offset after the records, or -1 if they were refused."""
         refused, topic_partition, traffic = self.refused, partition.topic_partition, partition.traffic
         traffic.produce_requests.value += 1
         log = partition.leader_log

@@ -1,4 +1,4 @@
-"""Fetches of records that left memory long ago: what looking them up will touch is read beside the loop first."""
+"""Fetches of records that are no longer in memory: what the look-up will touch is read off the loop first."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 class ColdFetches:
-    """Finds out which fetches would wait for a disk, and does the waiting.
+    """Finds the fetches that would wait for a disk, and waits off the loop.
 
     Args:
         hosted: The partitions.
-        metadata: Names topics whose ids a session met before this broker knew them.
-        clock: Says how long ago an index was used.
-        offload: Runs reads beside the loop.
+        metadata: Resolves topic ids that a session named before this broker knew them.
+        clock: Measures how long ago an index was used.
+        offload: Runs reads off the loop.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class ColdFetches:
         self._offload = offload
 
     def places(self, session: FetchSession) -> list[ColdPlace]:
-        """Return what is to be read before a session's fetch; nothing where all of it is in memory."""
+        """Return what to read before a session's fetch; nothing if all of it is in memory."""
         now = self._clock.monotonic()
         found = []
         for item in session.dirty:
@@ -50,5 +50,5 @@ class ColdFetches:
         return found
 
     async def read(self, places: Sequence[ColdPlace]) -> None:
-        """Read it, in a thread."""
+        """Read these places, in a thread."""
         await self._offload(lambda: [place.read() for place in places])

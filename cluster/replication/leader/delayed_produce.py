@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 
 class ProduceResult:
-    """What became of one partition of a produce.
+    """The outcome of one partition of a produce.
 
     Attributes:
-        error: ``NONE``, or why nothing was written, or why what was written may not be replicated.
+        error: ``NONE``, or why nothing was written, or why the records may not be replicated.
         base_offset: The offset that the first record was given.
-        log_append_time: When it was appended, where the topic stamps records so; else -1.
-        log_start_offset: Where the log starts, or -1 where it is not known.
+        log_append_time: When it was appended, if the topic uses LogAppendTime; else -1.
+        log_start_offset: Where the log starts, or -1 if it is not known.
         record_errors: Which records were refused, and why.
-        error_message: What to tell the client beside the error.
+        error_message: A text for the client besides the error.
     """
 
     __slots__ = (
@@ -59,8 +59,8 @@ OnProduced = Callable[[ProduceResults], None]
 class DelayedProduce(TimerEntry):
     """A produce that waits for replicas. It is answered exactly once: by the last partition, or by its timeout.
 
-    The partitions that wait carry REQUEST_TIMED_OUT from the start, so expiry has no logic of its own: whatever is
-    still waiting then keeps it, and what was settled before keeps its own outcome.
+    The partitions that wait carry REQUEST_TIMED_OUT from the start, so expiry has no logic of its own: those still
+    waiting then keep it, and those settled before keep their own outcome.
 
     Args:
         results: One per partition of the request; those that wait are marked with `wait_for`.
@@ -88,7 +88,7 @@ class DelayedProduce(TimerEntry):
         self._results[topic_partition].error = Error.REQUEST_TIMED_OUT
 
     def settle(self, topic_partition: TopicPartition, error: Error) -> None:
-        """The wait at one partition is over; the last one answers the produce."""
+        """End the wait at one partition; the last one answers the produce."""
         if self._on_done is None or topic_partition not in self._waiting:
             return
         self._waiting.remove(topic_partition)
@@ -98,13 +98,13 @@ class DelayedProduce(TimerEntry):
             self._complete()
 
     def expire(self) -> None:
-        """The client's timeout has passed."""
+        """Answer the produce, because the client's timeout has passed."""
         if self._on_done is not None:
             self._complete()
 
     def _complete(self) -> None:
         on_done, results = self._on_done, self._results
-        # What stays in the queues of partitions after a timeout must hold nothing big.
+        # This object stays in the queues of partitions after a timeout, so it must not hold large data.
         self._on_done, self._results, self._waiting = None, {}, set()
         if on_done is not None:
             on_done(results)

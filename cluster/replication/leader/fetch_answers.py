@@ -1,4 +1,4 @@
-"""What single partitions of a fetch are answered with, and how far their logs may be read."""
+"""The answers for single partitions of a fetch, and how far their logs may be read."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -20,13 +20,13 @@ def failed_partition(partition_index: int, error: Error) -> PartitionData:
 
 
 NO_DIVERGENCE: Final = PartitionData().diverging_epoch
-"""The default itself, by whose identity the encoder sees at once that there is nothing to send."""
+"""The default object itself: the encoder compares identities to see that there is nothing to send."""
 
 
 def empty_partition(
     item: FetchItem, log: "Log", preferred: BrokerId, diverging: EpochEndOffset = NO_DIVERGENCE
 ) -> PartitionData:
-    """Return the answer for a partition of which nothing is sent."""
+    """Return the answer for a partition without records to send."""
     return PartitionData(
         partition_index=item.partition_index,
         high_watermark=log.high_watermark,
@@ -49,10 +49,10 @@ def readable_end(log: "Log", isolation: Isolation) -> Offset:
 
 
 def divergence(log: "Log", item: FetchItem, leader_end: Offset) -> EpochEndOffset | None:
-    """Say where a follower's log parts from ours, or None where it does not as far as its last record shows.
+    """Return where a follower's log diverges from ours; None if, judging by its last record, it does not.
 
     Raises:
-        OffsetOutOfRangeError: our epochs do not reach to what it has, or it asks for what we have deleted.
+        OffsetOutOfRangeError: we do not know the epoch of its last record, or it asks for records that we have deleted.
     """
     end = log.leader_epochs.end_offset_for(item.last_fetched_epoch, leader_end)
     if end is None:

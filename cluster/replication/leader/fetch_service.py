@@ -1,12 +1,12 @@
 """Serves fetches: reads what there is, and parks a fetch until there is enough.
 
 A fetch is answered at once if it may not wait, names no partitions, has its ``min_bytes``, met an error or a diverging
-epoch, or is sent to a nearer replica. Else it is parked on its session, and the partitions' moves wake it by direct
-call. It is answered with a new read, and exactly once: by data, by a change of leadership, by its timeout, or by the
+epoch, or is sent to a nearer replica. Otherwise it is parked on its session, and changes of its partitions wake it by
+direct call. It is answered exactly once, with a new read: because of data, a change of leadership, its timeout, or the
 session's next fetch.
 
-A follower's fetch also says how far the follower is; the partition records that before the read, so that what waits
-for replicas is acknowledged first, and only by the fetch itself, never by the read that ends its parking.
+A follower's fetch also says how far the follower is. The partition records that before the read, so that produces that
+wait for replicas are acknowledged first; only the fetch itself records it, never the read that ends its parking.
 """
 
 from collections.abc import Callable, Mapping
@@ -50,19 +50,19 @@ if TYPE_CHECKING:
     from wire.types import TopicPartition
 
 SelectReplica = Callable[["Partition", "FetchItem", "FetchParams"], BrokerId]
-"""Gives the replica that a consumer is better served by, or ``NO_BROKER`` where the leader is as good as any."""
+"""Returns a better replica for a consumer, or ``NO_BROKER`` if the leader is as good as any."""
 
 
 class FetchService:
-    """Every fetch under way at one broker.
+    """All fetches under way at one broker.
 
     Args:
-        find: Gives the hosted partition.
-        metadata: Names topics whose ids a session met before this broker knew them.
-        clock: Dates followers' fetches.
-        timer: Ends the waiting of parked fetches.
-        select_replica: Chooses nearer replicas (KIP-392); None where that is not configured.
-        throttle: Of what followers are sent that catch up; None for none.
+        find: Returns the hosted partition.
+        metadata: Resolves topic ids that a session named before this broker knew them.
+        clock: Timestamps followers' fetches.
+        timer: Ends the wait of parked fetches.
+        select_replica: Chooses nearer replicas (KIP-392); None if that is not configured.
+        throttle: Limits what is sent to followers that catch up; None for no limit.
     """
 
     __slots__ = ("_clock", "_find", "_metadata", "_parked_followers", "_throttle", "_timer", "select_replica")
@@ -93,9 +93,9 @@ class FetchService:
         """Answer a fetch, at once or later.
 
         Args:
-            session: What is fetched; updated with this request's partitions.
-            params: How it is fetched.
-            on_done: Gets the partitions of the answer, in the order in which they were read. Called exactly once.
+            session: The partitions to fetch; already updated with this request.
+            params: The other arguments of the fetch.
+            on_done: Called exactly once with the partitions of the answer, in the order in which they were read.
         """
         if session.parked is not None:
             self._complete(session)
@@ -123,14 +123,14 @@ class FetchService:
                 self._parked_followers.setdefault(params.replica_id, {})[session] = None
 
     def wake_follower(self, broker_id: BrokerId) -> None:
-        """Answer a follower's parked fetches: it has been made a replica of something that they do not name."""
+        """Answer a follower's parked fetches: it has become a replica of a partition that they do not name."""
         for session in tuple(self._parked_followers.get(broker_id, ())):
             self._complete(session)
 
     # Parking
 
     def _rest(self, item: FetchItem, data: PartitionData) -> None:
-        """Register an item without records for its partition's next move; it is clean if its client knows the rest."""
+        """Register an item without records for its partition's next change; clean if its client knows the rest."""
         topic_partition = item.topic_partition
         if topic_partition is None:
             return
@@ -140,8 +140,8 @@ class FetchService:
         except ApiError:
             return
         if readable_end(log, item.session.isolation) != item.fetch_offset:
-            # A completion in the middle of the read has appended: it fired before the item stood in the register. Or a
-            # throttle holds it back.
+            # Either a completion during the read has appended, and fired before the item was registered, or a throttle
+            # holds records back.
             if item.session.parked is not None:
                 self._woken(item.session, item)
             return
@@ -182,10 +182,10 @@ class FetchService:
         return self._throttle.room_for(params.replica_id, partition, log)
 
     def _has_enough(self, parked: ParkedFetch, item: FetchItem, log: "Log", end: Offset) -> bool:
-        """Whether the items hold ``min_bytes`` together, or this one can give no more in one read.
+        """Whether the items have ``min_bytes`` together, or this one can return no more in one read.
 
-        Only the item whose partition has moved is looked at: a fetch of many partitions that waits for more would else
-        be counted through at every append to one of them.
+        Only the item whose partition has changed is checked: otherwise every append to one partition would count
+        through all items of a fetch that waits for more.
         """
         try:
             start = log.offset_metadata(item.fetch_offset)
@@ -193,7 +193,7 @@ class FetchService:
         except LogError:
             return True
         if not start.on_same_segment(stop):
-            return True  # one read gives bytes of one file only
+            return True  # one read returns bytes of one file only
         parked.found(item, min(start.bytes_behind(stop), item.max_bytes))
         return parked.size >= parked.params.min_bytes
 
@@ -222,7 +222,7 @@ class FetchService:
         if params.is_follower and self._throttle is not None and self._throttle.is_on:
             self._throttle.note_sent(answers, self._find)
         if params.admit is not None and not params.admit(answers):
-            # What was read stays news: the session is as if it had not been answered.
+            # The items stay dirty, as if the session had not been answered.
             if not session.is_persistent:
                 session.close()
             on_done([])
@@ -237,7 +237,7 @@ class FetchService:
             if session.must_answer(item, data) or not session.is_incremental:
                 due.append((item, data))
             if data.error_code or data.records or data.diverging_epoch.end_offset >= 0:
-                # To the end of the order: under a response limit, the others have their turn first.
+                # To the end of the order: under a response limit, the others come first.
                 dirty.pop(item, None)
                 dirty[item] = None
             elif data.preferred_read_replica < 0:
@@ -245,7 +245,7 @@ class FetchService:
         on_done(due)
 
     def _settle(self, item: FetchItem, data: PartitionData) -> None:
-        """Make an item clean that was answered without records, unless its partition has moved meanwhile."""
+        """Mark an item as clean that was answered without records, unless its partition has changed meanwhile."""
         topic_partition = item.topic_partition
         if topic_partition is None:
             return
@@ -267,7 +267,7 @@ class FetchService:
     def _read(
         self, session: FetchSession, params: FetchParams, now: MonotonicSeconds, *, is_fetch: bool
     ) -> tuple[list[tuple[FetchItem, PartitionData]], int, bool]:
-        """Read every dirty item: the answers, their bytes, and whether one of them must not wait."""
+        """Read every dirty item; return the answers, their bytes, and whether one of them must not wait."""
         answers: list[tuple[FetchItem, PartitionData]] = []
         limit, total, urgent = params.max_bytes, 0, False
         min_one = not params.hard_limit
@@ -382,10 +382,11 @@ class FetchService:
 def _moved_meanwhile(
     session: FetchSession, answers: list[tuple[FetchItem, PartitionData]]
 ) -> list[FetchItem]:
-    """Return the items that were clean before a read, and have moved during it.
+    """Return the items that were clean before a read, and whose partitions have changed during it.
 
-    A follower's fetch raises high watermarks, and what completes then may append elsewhere at once: a transaction's
-    markers, or the record that all are written. No fetch was parked at that moment, to be woken.
+    A follower's fetch raises high watermarks, and the produces that complete can append elsewhere at once: a
+    transaction's markers, or the record that all of them are written. At that moment no fetch was parked that could
+    be woken.
     """
     if len(session.dirty) == len(answers):
         return []

@@ -1,12 +1,12 @@
-"""What one client or follower fetches: its partitions, and which of them have news (KIP-227, server side).
+"""The partitions that one client or follower fetches, and which of them have news (KIP-227, server side).
 
 Rules of this file:
 
-- A session reads only its *dirty* items: those that a request named, and those whose partition has moved since they
-  were last found without news. A clean item costs nothing: it stands in its partition's registers and hears of the
-  next move there. A fetch without a session is a session of one request, with every item dirty.
+- A session reads only its *dirty* items: those that a request named, and those whose partition has changed since they
+  were last found without news. A clean item costs nothing: it is registered with its partition, which calls it at the
+  next change. A fetch without a session is a session of one request, with every item dirty.
 - An item is clean when its fetch offset is the end of what it may read, and the client knows the high watermark and
-  the log's start. Items with records, with an error or with a diverging epoch stay dirty, and go to the end of the
+  the log's start. Items with records, with an error or with a diverging epoch stay dirty, and move to the end of the
   order, so that no partition starves under a response limit.
 - At most one fetch of a session is parked; a later one takes its place.
 """
@@ -50,7 +50,7 @@ def next_epoch(epoch: int) -> int:
 
 
 class Isolation(Enum):
-    """Up to where a fetch reads."""
+    """How far a fetch reads."""
 
     LOG_END = "log end"  # followers
     HIGH_WATERMARK = "high watermark"  # consumers
@@ -59,7 +59,7 @@ class Isolation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FetchClient:
-    """Who fetches, for choosing the replica that is nearest to it."""
+    """A consumer, for choosing its nearest replica."""
 
     rack_id: str
     listener_name: str
@@ -67,19 +67,19 @@ class FetchClient:
 
 @dataclass(frozen=True, slots=True)
 class FetchParams:
-    """What a fetch asks for beside its partitions.
+    """The arguments of a fetch besides its partitions.
 
     Attributes:
         replica_id: The follower that fetches, or -1 for a consumer.
         max_wait_ms: How long it may be parked.
         min_bytes: How many bytes it waits for.
         max_bytes: How many bytes the answer may hold; the first batch may exceed it.
-        isolation: Up to where it reads.
+        isolation: How far it reads.
         require_leader: Whether only the leader may answer.
         hard_limit: Whether no batch may exceed a limit: clients older than version 3.
-        client: What is known of a consumer that may be sent to a nearer replica; None for the others.
-        admit: Returns whether an answer may be sent, or its client is over its quota and gets an empty one; None where
-            all may.
+        client: The consumer, if it can be sent to a nearer replica; else None.
+        admit: Returns whether an answer may be sent; False if its client is over its quota and gets an empty one. None
+            if all may be sent.
     """
 
     replica_id: BrokerId = NO_BROKER
@@ -100,7 +100,7 @@ class FetchParams:
 
 Admit = Callable[["list[tuple[FetchItem, PartitionData]]"], bool]
 OnFetched = Callable[["list[tuple[FetchItem, PartitionData]]"], None]
-"""Gets the partitions that an answer holds; the records are valid until the disk forgets them."""
+"""Called with the partitions of an answer; the records are valid until the log deletes them."""
 
 
 class ParkedFetch(TimerEntry):
@@ -108,7 +108,7 @@ class ParkedFetch(TimerEntry):
 
     Attributes:
         params: What it asked for.
-        on_done: Gets the answers.
+        on_done: Called with the answers.
         sizes: How many bytes there are for each item that has any.
         size: Their sum.
     """
@@ -131,11 +131,11 @@ class ParkedFetch(TimerEntry):
         self.sizes[item] = size
 
     def wake(self, item: "FetchItem | None") -> None:
-        """A partition has moved; None says that the answer is due whatever there is."""
+        """React to a change of a partition; None means that the answer is due in any case."""
         self._wake(item)
 
     def expire(self) -> None:
-        """The client's wait is over."""
+        """Answer the fetch, because its time is over."""
         self._wake(None)
 
 
@@ -143,10 +143,10 @@ class FetchItem:
     """One partition of a session: the last request for it, and the last answer.
 
     Attributes:
-        topic: The topic's name; empty as long as its id is unknown here.
+        topic: The topic's name; empty while its id is unknown here.
         topic_id: The topic's id, or ``NO_TOPIC_ID`` for clients that name topics.
         partition_index: The partition's number.
-        topic_partition: Both together; None as long as the name is not known.
+        topic_partition: Both together; None while the name is not known.
         fetch_offset: Where to read from.
         max_bytes: How many bytes to read.
         current_leader_epoch: The leader epoch that the client knows, or -1.
@@ -154,8 +154,8 @@ class FetchItem:
         log_start_offset: Where the follower's log starts, or -1.
         sent_high_watermark: The high watermark of the last answer.
         sent_log_start: The log start of the last answer.
-        partition: The partition in whose registers the item stands.
-        remote: The follower's state at its leader, where the item was found level with the leader's end.
+        partition: The partition that the item is registered with.
+        remote: The follower's state at its leader, if the item was found level with the leader's end.
     """
 
     __slots__ = (
@@ -197,7 +197,7 @@ class FetchItem:
         return self.session.parked
 
     def asked(self, request: "FetchPartition") -> None:
-        """Take over what a request says of this partition."""
+        """Update the item with a request's values for this partition."""
         self.fetch_offset = request.fetch_offset
         self.max_bytes = request.partition_max_bytes
         self.current_leader_epoch = request.current_leader_epoch
@@ -205,14 +205,14 @@ class FetchItem:
         self.log_start_offset = request.log_start_offset
 
     def resolve(self, names: Mapping[TopicId, str]) -> None:
-        """Look the topic's name up, where it was not known before."""
+        """Look up the topic's name, if it is not known yet."""
         name = names.get(self.topic_id)
         if name:
             self.topic = name
             self.topic_partition = TopicPartition(name, self.partition_index)
 
     def watch(self, partition: "Partition") -> None:
-        """Hear of the partition's next move."""
+        """Register for the partition's next change."""
         self.partition = partition
         if self.session.is_follower:
             partition.waiters.watch_log_end(self)
@@ -221,19 +221,19 @@ class FetchItem:
         partition.waiters.watch_watermark(self)
 
     def unwatch(self) -> None:
-        """Stand in no register any more."""
+        """Leave all registers."""
         self.leave_level()
         if self.partition is not None:
             self.partition.waiters.forget(self)
             self.partition = None
 
     def is_level(self, remote: "RemoteReplica") -> None:
-        """Note that the follower has all that its leader has: each later fetch of the session says so again."""
+        """Note that the follower has all records of its leader, which each later fetch of the session confirms."""
         self.remote = remote
         remote.level_session = self.session
 
     def leave_level(self) -> None:
-        """Note that the partition itself is asked for again, or no more."""
+        """Note that the partition is named by a request again, or no longer fetched."""
         if self.remote is not None:
             if self.remote.level_session is self.session:
                 self.remote.level_session = None
@@ -250,14 +250,14 @@ class FetchItem:
             session.parked.wake(self)
 
     def watermark_moved(self) -> None:
-        """News for a consumer; a follower learns it from its next answer anyway."""
+        """Handle a move of the watermark: news for a consumer; a follower learns it from its next answer anyway."""
         session = self.session
         session.dirty[self] = None
         if session.parked is not None and not session.is_follower:
             session.parked.wake(self)
 
     def role_changed(self) -> None:
-        """The question is out of date: answer at once what there is to say."""
+        """Handle a change of role: the request is out of date, so answer it at once."""
         session = self.session
         session.dirty[self] = None
         if session.parked is not None:
@@ -268,7 +268,7 @@ class FetchItem:
 
 
 class FetchSession:
-    """The partitions that one client fetches, over one request or many.
+    """The partitions that one client fetches, in one request or many.
 
     Attributes:
         session_id: Its id, or ``NO_SESSION`` for a fetch that stands alone.
@@ -278,13 +278,13 @@ class FetchSession:
         is_incremental: Whether answers leave out what the client knows: from the second request on.
         items: All partitions, by topic id or name, and number.
         dirty: Those that may have news, in the order in which they are read.
-        isolation: Up to where the last request reads.
+        isolation: How far the last request reads.
         last_fetch: When the last request came.
         created: When the session was made.
         parked: The fetch that waits, if one does.
         denied: The topics that its client may not read: each fetch answers their partitions with the error.
-        denied_for: The client and the generation of the access rules that `denied` was decided for; None where it is
-            to be decided.
+        denied_for: The client and the generation of the access rules that `denied` was decided for; None if it is to be
+            decided.
     """
 
     __slots__ = (
@@ -324,7 +324,7 @@ class FetchSession:
         return self.session_id != NO_SESSION
 
     def update(self, request: "FetchRequest", names: Mapping[TopicId, str]) -> None:
-        """Take over the partitions that a request adds, changes and forgets; those it names become dirty."""
+        """Add, change and forget the partitions as a request says; those it names become dirty."""
         by_id = self.uses_topic_ids
         items, dirty = self.items, self.dirty
         if request.topics:
@@ -341,7 +341,7 @@ class FetchSession:
                 item.asked(asked)
                 dirty[item] = None
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            return  # a whole fetch names all that it wants, and Kafka looks at nothing else of it
+            return  # a full fetch names all that it wants, and Kafka ignores the partitions that it forgets
         for forgotten in request.forgotten_topics_data:
             topic_key = forgotten.topic_id if by_id else forgotten.topic
             for partition in forgotten.partitions:
@@ -351,7 +351,7 @@ class FetchSession:
                     dirty.pop(item, None)
 
     def must_answer(self, item: FetchItem, data: "PartitionData") -> bool:
-        """Whether an incremental answer has to hold this partition; also notes what the answer says of it."""
+        """Return whether an incremental answer must include this partition; record the values that it answers."""
         news = (
             bool(data.records)
             or data.high_watermark != item.sent_high_watermark
@@ -360,17 +360,17 @@ class FetchSession:
             or data.diverging_epoch.end_offset >= 0
             or data.error_code != 0
         )
-        # An error makes the partition news again once it is over, whatever its high watermark is then.
+        # After an error the partition counts as news again, whatever its high watermark is then.
         item.sent_high_watermark = NO_OFFSET if data.error_code else data.high_watermark
         item.sent_log_start = data.log_start_offset
         return news
 
     def deny(self, topics: frozenset[str], decided_for: tuple[object, int] | None) -> None:
-        """Note the topics that the client may not read; partitions whose verdict changes are read anew.
+        """Set the topics that the client may not read; partitions whose verdict changes become dirty.
 
         Args:
             topics: Their names.
-            decided_for: The client and the generation of the access rules; None if the next fetch decides anew.
+            decided_for: The client and the generation of the access rules; None if the next fetch must decide again.
         """
         changed = topics ^ self.denied
         self.denied = topics

@@ -1,4 +1,4 @@
-"""The fetch sessions of a broker: a bounded number of them, the less useful giving way (KIP-227).
+"""The fetch sessions of a broker: a bounded number of them, the least useful of which are evicted (KIP-227).
 
 A new session takes the slot of, in this order: the one unused for longest, if that is two minutes; else the least of
 the evictable ones, followers' ranking above clients', larger ones above smaller. A session is evictable by clients
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 EVICTION_S: Final = 120.0
 CLIENT_PARTITIONS_MAX: Final = 500_000
-"""How many partitions the sessions of clients may hold together: each takes some hundred bytes."""
+"""How many partitions the sessions of clients may hold together: each takes a few hundred bytes."""
 
 
 class FetchSessionCache:
@@ -33,10 +33,10 @@ class FetchSessionCache:
 
     Args:
         slots: How many sessions are kept, ``max.incremental.fetch.session.cache.slots``.
-        new_id: Gives a random number from 1 to 2**31 - 1.
+        new_id: Returns a random number from 1 to 2**31 - 1.
 
     Attributes:
-        evictions: How many sessions have given way.
+        evictions: How many sessions were evicted.
     """
 
     __slots__ = ("_new_id", "_sessions", "_slots", "evictions")
@@ -67,7 +67,8 @@ class FetchSessionCache:
         """Return the session that a request belongs to, updated with what the request names.
 
         Raises:
-            ApiError: the session is gone, is at another epoch, or names topics the other way.
+            ApiError: the session is gone, is at another epoch, or names topics by id and the request by name, or the
+                reverse.
         """
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id != NO_SESSION:
@@ -95,7 +96,7 @@ class FetchSessionCache:
         return found
 
     def forget(self, session: FetchSession) -> None:
-        """Drop a session whose id its client did not get."""
+        """Drop a session whose id its client did not receive."""
         self._remove(session.session_id)
 
     def _keep(self, session: FetchSession, now: MonotonicSeconds) -> None:
@@ -112,7 +113,7 @@ class FetchSessionCache:
     def _has_room_for(self, new: FetchSession) -> bool:
         """Whether a client's session fits in; one that does not is answered without a session."""
         if len(new.items) < CLIENT_PARTITIONS_MAX // 1000:
-            return True  # as many as there are slots do not matter
+            return True  # as many as there are slots are always allowed
         held = sum(len(each.items) for each in self._sessions.values() if not each.is_follower)
         return held + len(new.items) <= CLIENT_PARTITIONS_MAX
 
@@ -143,7 +144,7 @@ class FetchSessionCache:
         session.session_id = NO_SESSION
         session.close()
         if parked is not None:
-            # Its client has gone on without it, or learns from its next request that the session is gone.
+            # Its client has stopped using it, or learns from its next request that the session is gone.
             parked.wake(None)
 
 

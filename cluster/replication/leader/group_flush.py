@@ -1,8 +1,8 @@
-"""Flushing before acknowledging (``log.flush.on.ack``): one flush for all that was appended since the last one began.
+"""Flushing before acknowledging (``log.flush.on.ack``): one flush for all appends since the last one began.
 
-A leader acknowledges nothing that is not on its disk, and counts for the high watermark as far as it has flushed. A
-follower flushes before its next fetch, which is its acknowledgement. So what acks=all acknowledged survives the loss of
-power on every replica at once.
+A leader acknowledges nothing that is not on its disk, and counts towards the high watermark only as far as it has
+flushed. A follower flushes before its next fetch, which is its acknowledgement. So records acknowledged with acks=all
+survive a simultaneous loss of power on all replicas.
 """
 
 import logging
@@ -22,11 +22,11 @@ logger = logging.getLogger(__name__)
 
 
 class GroupFlush:
-    """Flushes partitions as fast as the disk takes it, each time everything that waits.
+    """Flushes partitions as fast as the disk allows, each time all that wait.
 
     Args:
-        clock: Dates flushes.
-        offload: Runs the flush beside the loop.
+        clock: Timestamps flushes.
+        offload: Runs the flush off the loop.
     """
 
     def __init__(self, clock: "Clock", offload: Callable[[Callable[[], object]], Awaitable[object]]) -> None:
@@ -36,22 +36,22 @@ class GroupFlush:
         self._came = trio.Event()
 
     def submit(self, partition: Partition) -> None:
-        """Have what a partition has appended flushed, and its `flushed` called."""
+        """Have a partition's appends flushed, and its `flushed` called."""
         self._waiting[partition] = None
         self._came.set()
 
     async def flush(self, logs: "Iterable[Log]") -> None:
-        """Put logs on disk; one whose disk fails goes offline with its directory."""
+        """Flush logs; one whose disk fails goes offline with its directory."""
         taken = list(logs)
         await self._offload(lambda: _flush(taken))
 
     async def settle(self, logs: "Iterable[Log]") -> None:
-        """Make truncations of logs survive power loss; one whose disk fails goes offline with its directory."""
+        """Sync truncations of logs to disk; one whose disk fails goes offline with its directory."""
         taken = list(logs)
         await self._offload(lambda: _settle(taken))
 
     async def run(self) -> NoReturn:
-        """Flush for ever. Cancelled, what waits stays unacknowledged."""
+        """Flush until cancelled; appends that still wait then stay unacknowledged."""
         while True:
             await self._came.wait()
             self._came = trio.Event()
@@ -68,7 +68,7 @@ def _flush(logs: "list[Log]") -> None:
         try:
             log.flush()
         except StorageError as error:
-            # Never tried again: what a failed sync left in the page cache may be gone.
+            # Never retried: after a failed sync the page cache may have dropped the data.
             logger.error("%s is not flushed: %s", log.topic_partition, error)
 
 

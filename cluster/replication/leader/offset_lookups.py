@@ -1,4 +1,4 @@
-"""Offsets that clients and followers ask for: by time, the first, the last, and where a leader epoch ended."""
+"""Look-ups of offsets for clients and followers: by time, the first, the last, and the end of a leader epoch."""
 
 from typing import Final
 
@@ -26,18 +26,18 @@ def find_offset(
 ) -> TimestampedOffset | None:
     """Find the first offset at or after a time, or one of the named ones.
 
-    Just after an election a leader's high watermark may lie before what its predecessor had shown to consumers. As long
-    as it lies before the start of the leader's epoch, a consumer gets no answer that depends on it.
+    Just after an election a leader's high watermark can be lower than the one that its predecessor had shown to
+    consumers. While it is below the start of the leader's epoch, a consumer gets no answer that depends on it.
 
     Args:
         partition: Where to look.
         timestamp: In milliseconds, or a named offset.
-        isolation: Up to where the asker reads; ``LOG_END`` for followers.
-        current_leader_epoch: The epoch that the asker knows, or -1.
+        isolation: How far the client reads; ``LOG_END`` for followers.
+        current_leader_epoch: The epoch that the client knows, or -1.
         require_leader: Whether only the leader may answer.
 
     Returns:
-        None where nothing is that young.
+        The offset; None if no record is that recent.
 
     Raises:
         ApiError: the epoch does not fit, this broker does not lead, or OFFSET_NOT_AVAILABLE.
@@ -97,10 +97,10 @@ def legacy_offsets(
 def find_epoch_end(
     partition: Partition, leader_epoch: LeaderEpoch, current_leader_epoch: int
 ) -> tuple[LeaderEpoch, Offset]:
-    """Say where a leader epoch ended: the largest known one not above it, and its end; -1 for both where unknown.
+    """Return the largest known leader epoch not above one, and where it ended; -1 for both if unknown.
 
     Raises:
-        ApiError: the asker's epoch does not fit, or this broker does not lead.
+        ApiError: the client's epoch does not fit, or this broker does not lead.
     """
     log = partition.local_log(current_leader_epoch, require_leader=True)
     end = log.leader_epochs.end_offset_for(leader_epoch, log.log_end_offset)

@@ -1,4 +1,4 @@
-"""DeleteRecords: a leader lets its log start later, and waits until every live replica's log does."""
+"""DeleteRecords: a leader moves its log start forward, and waits until every live replica has."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -12,11 +12,11 @@ from wire.internal_topics import INTERNAL_TOPICS
 from wire.types import NO_OFFSET, Offset, TopicPartition
 
 HIGH_WATERMARK: Final = -1
-"""What a client asks for to delete everything that consumers can see."""
+"""The offset by which a client deletes everything that consumers can see."""
 
 
 class DeletionResult(NamedTuple):
-    """What became of one partition: its low watermark, below which no live replica has records, or an error."""
+    """The outcome of one partition: its low watermark, below which no live replica has records, or an error."""
 
     error: Error
     low_watermark: Offset
@@ -34,7 +34,7 @@ class DelayedDeletion(TimerEntry):
     Args:
         results: Those that need no waiting.
         waiting: Partitions that wait.
-        on_done: Gets the results.
+        on_done: Called with the results.
         timer: Where its timeout is set; the caller adds it.
     """
 
@@ -59,7 +59,7 @@ class DelayedDeletion(TimerEntry):
         return self._on_done is None
 
     def settle(self, topic_partition: TopicPartition, error: Error) -> None:
-        """The wait at one partition is over; the last one answers."""
+        """End the wait at one partition; the last one answers."""
         partition = self._waiting.pop(topic_partition, None)
         if self._on_done is None or partition is None:
             return
@@ -69,7 +69,7 @@ class DelayedDeletion(TimerEntry):
             self._complete()
 
     def expire(self) -> None:
-        """The client's timeout has passed: the log starts later here, but not yet everywhere."""
+        """Answer, because the client's timeout has passed: the log starts later here, but not yet everywhere."""
         if self._on_done is None:
             return
         for topic_partition, partition in self._waiting.items():
@@ -89,14 +89,14 @@ def delete_records(
     timeout_ms: int,
     on_done: OnDeleted,
 ) -> None:
-    """Let logs start at later offsets.
+    """Move the starts of logs forward.
 
     Args:
         hosted: The partitions.
-        timer: Ends the waiting.
-        offsets: Where each log shall start; `HIGH_WATERMARK` for as late as possible.
+        timer: Ends the wait.
+        offsets: Where each log is to start; `HIGH_WATERMARK` for as late as possible.
         timeout_ms: How long to wait for the replicas.
-        on_done: Gets a result per partition, exactly once.
+        on_done: Called exactly once with a result per partition.
     """
     results: dict[TopicPartition, DeletionResult] = {}
     waiting: dict[TopicPartition, Partition] = {}

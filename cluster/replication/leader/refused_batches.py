@@ -1,13 +1,11 @@
-"""What was refused for a passing reason, so that the batches sent behind it are refused too.
+"""Batches that were refused for a transient reason, so that the batches sent behind them are refused too.
 
-An idempotent producer has up to five requests on their way (KIP-98). The first may come a moment before this
-broker leads, and the second a moment after. Taken by itself, the second is a gap in the sequence, or, from a
-producer that is new here, the begin of one; either harms a client that did nothing wrong. librdkafka answers a gap
-by a new epoch, in which it sends again whatever is not acknowledged yet, on any partition: records that the log
-has already come into it twice. So the second gets the answer of the first; the client then sends both again, in
-order.
-
-Apache Kafka has that window; see docs/divergence.md.
+An idempotent producer has up to five requests in flight (KIP-98). The first can arrive a moment before this broker
+leads, and the second a moment after. By itself, the second is a gap in the sequence or, from a producer that is new
+here, the start of one; either harms a client that did nothing wrong. librdkafka reacts to a gap with a new epoch, in
+which it resends whatever is not acknowledged yet, on any partition: records that the log already has are then appended
+twice. So the second gets the answer of the first, and the client resends both, in order. Apache Kafka has this window;
+see docs/divergence.md.
 """
 
 from collections import OrderedDict
@@ -37,11 +35,11 @@ _FAR: Final = 1 << 30
 
 
 class RefusedBatches:
-    """By partition and producer, the batch that was refused and how many more may be refused for its sake.
+    """By partition and producer, the batch that was refused, and how many more may be refused because of it.
 
-    Falsy while there are none, which is nearly always. A note goes when its batch comes again, when another epoch
-    does, when the log has gone on elsewhere in the meantime, and after as many batches as can have been on their
-    way; of the rest, the oldest go beyond 4096.
+    Falsy while there are none, which is nearly always. An entry is removed when its batch or another epoch comes, when
+    the log has advanced in the meantime, and after as many batches as can have been in flight; beyond 4096 entries, the
+    oldest are removed.
     """
 
     __slots__ = ("_notes",)
@@ -75,12 +73,12 @@ class RefusedBatches:
     def error_for(
         self, topic_partition: "TopicPartition", records: memoryview | bytearray | None, log: "Log"
     ) -> Error | None:
-        """Return the error of the refused batch that a client's records were sent behind, None if there is none.
+        """Return the error of the refused batch that a client's records were sent behind; None if there is none.
 
         Args:
-            topic_partition: Where they are to go.
+            topic_partition: Where the records are to be appended.
             records: A batch.
-            log: What this broker leads; a batch that continues or repeats what is in it is not held back.
+            log: The leader's log; a batch that continues or repeats its content is not refused.
         """
         header = _sequenced(records)
         if header is None:
@@ -97,7 +95,7 @@ class RefusedBatches:
 
 
 class _Note:
-    """A refused batch, and how many more may be refused for its sake."""
+    """A refused batch, and how many more may be refused because of it."""
 
     __slots__ = ("epoch", "error", "left", "sequence")
 
@@ -108,13 +106,13 @@ class _Note:
         self.left = _BEHIND_MAX
 
     def is_before(self, header: BatchHeader) -> bool:
-        """Tell whether a batch comes after the refused one in its producer's order; sequence numbers wrap."""
+        """Return whether a batch comes after the refused one in its producer's order; sequence numbers wrap."""
         distance = decrement_sequence(header.base_sequence, self.sequence)
         return header.producer_epoch == self.epoch and 0 < distance < _FAR
 
 
 def _sequenced(records: memoryview | bytearray | None) -> BatchHeader | None:
-    """Read the header of a batch with sequence numbers; None where there are none, whatever the bytes are."""
+    """Return the header of a batch with sequence numbers; None for any other bytes."""
     if records is None or len(records) < HEADER_SIZE:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Which replica a consumer is best served by (KIP-392): one in its own rack, where there is one."""
+"""Chooses the best replica for a consumer (KIP-392): one in its own rack, if there is one."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -18,10 +18,10 @@ LEADER_ONLY: Final = "org.apache.kafka.common.replica.LeaderSelector"
 def replica_selector(
     class_name: str | None, broker_id: BrokerId, metadata: "MetadataCache"
 ) -> "SelectReplica | None":
-    """Return the selector that Kafka's ``replica.selector.class`` names; None where the leader serves everybody.
+    """Return the selector that Kafka's ``replica.selector.class`` names; None if the leader serves all consumers.
 
     Raises:
-        ValueError: we have none of this name.
+        ValueError: there is none of this name.
     """
     if class_name is None or class_name == LEADER_ONLY:
         return None

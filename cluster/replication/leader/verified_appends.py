@@ -1,9 +1,9 @@
 """Appends of transactional producers, whose coordinators are asked before a transaction begins here (KIP-890).
 
-Only the first batch of a transaction in a partition waits for the coordinator's answer. What its producer sends
-behind it to that partition waits in its queue, in the order of coming: Kafka reads one request of a connection at a
-time, Ottla reads on, and without the queue a second batch would overtake the first or displace its question. Batches
-of other producers and of other partitions are appended meanwhile.
+Only the first batch of a transaction in a partition waits for the coordinator's answer. Later batches of its producer
+for that partition wait in its queue, in the order of arrival: Kafka reads one request of a connection at a time, but
+Ottla reads on, and without the queue a second batch would overtake the first or replace its question. Batches of other
+producers and of other partitions are appended meanwhile.
 """
 
 from collections import deque
@@ -28,12 +28,12 @@ _FLAGS_AT: Final = 22
 _TRANSACTIONAL: Final = 0x10
 
 OnVerified = Callable[[Mapping[TopicPartition, Error]], None]
-"""Gets the coordinator's answer for each partition, once: within the call, or from the loop later."""
+"""Called once with the coordinator's answer for each partition: within the call, or later from the loop."""
 _Queue = deque["_Waiting"]
 
 
 class Question(NamedTuple):
-    """What a coordinator is asked: whether these partitions belong to a producer's present transaction."""
+    """A question to a coordinator: whether these partitions belong to a producer's present transaction."""
 
     transactional_id: str
     producer_id: ProducerId
@@ -42,7 +42,7 @@ class Question(NamedTuple):
 
 
 def no_coordinator(question: Question, on_verified: OnVerified) -> None:
-    """Answer a question where no coordinator can be reached."""
+    """Answer a question if no coordinator can be reached."""
     on_verified(dict.fromkeys(question.partitions, Error.COORDINATOR_NOT_AVAILABLE))
 
 
@@ -129,10 +129,10 @@ class VerifiedAppends:
 
         Args:
             transactional_id: The producer's.
-            at: Where the records are to go.
+            at: Where the records are to be appended.
             producer_id: The producer.
             epoch: Its epoch.
-            on_verified: Gets the coordinator's error and the token for the append; called once.
+            on_verified: Called once with the coordinator's error and the token for the append.
         """
         partition = self._hosted.get(at)
         log = None if partition is None else partition.leader_log
@@ -150,13 +150,13 @@ class VerifiedAppends:
         self.ask(question, lambda answers: on_verified(answers[at], token))
 
     def _must_ask(self, at: TopicPartition, header: BatchHeader) -> bool:
-        """Whether a batch would begin a transaction here; what cannot be appended at all need not wait."""
+        """Whether a batch would begin a transaction here; a batch that cannot be appended at all need not wait."""
         partition = self._hosted.get(at)
         log = None if partition is None else partition.leader_log
         if log is None or not self._appends.verifies() or log.producer_state.is_open_for(header):
             return False
         try:
-            # Before the question: the client is to learn of its fence, not of a transaction that has gone
+            # Before the question: the client must learn that it is fenced, not that a transaction is gone
             # (KAFKA-19690).
             log.producer_state.check_epoch(header, log.log_end_offset)
         except InvalidProducerEpochError:
@@ -185,11 +185,11 @@ class VerifiedAppends:
     def _answered(
         self, question: Question, at: TopicPartition, error: Error, token: VerificationToken | None
     ) -> None:
-        """Append what waited for an answer, or refuse it; what came behind it in another epoch asks for itself."""
+        """Append or refuse the batches that waited for an answer; those behind them in another epoch ask again."""
         key = (at, question.producer_id)
         queue = self._queues[key]
         tokens = {} if token is None else {at: token}
-        # The queue stays in place meanwhile: an answer to a client may bring its next batch at once.
+        # The queue stays in place meanwhile: an answer to a client can bring its next batch at once.
         while queue:
             waiting = queue[0]
             if waiting.header.producer_epoch != question.producer_epoch:
@@ -266,7 +266,7 @@ class _Request:
         self._results: ProduceResults = {}
 
     def settle(self, results: ProduceResults) -> None:
-        """Take the outcome of some partitions."""
+        """Record the outcome of some partitions."""
         self._results.update(results)
         if len(self._results) == self._expected:
             self._on_done(self._results)
@@ -294,7 +294,7 @@ def _transactional_header(records: memoryview | bytearray | None) -> BatchHeader
 
 
 _REFUSALS: Final = {
-    # A producer sends the batch again without looking for the partition's leader (KAFKA-16386).
+    # A producer resends the batch without looking for the partition's leader (KAFKA-16386).
     Error.COORDINATOR_NOT_AVAILABLE: Error.NOT_ENOUGH_REPLICAS,
     Error.NOT_COORDINATOR: Error.NOT_ENOUGH_REPLICAS,
     Error.NETWORK_EXCEPTION: Error.NOT_ENOUGH_REPLICAS,
@@ -302,4 +302,4 @@ _REFUSALS: Final = {
     Error.COORDINATOR_LOAD_IN_PROGRESS: Error.NOT_ENOUGH_REPLICAS,
     Error.PRODUCER_FENCED: Error.INVALID_PRODUCER_EPOCH,
 }
-"""What a producer is answered for a coordinator's error; other errors are passed on."""
+"""The error for a producer by the coordinator's error; other errors are passed on."""

@@ -1,12 +1,12 @@
-"""One replica on its way from one log directory to another: its future log follows its log until it can take its place.
+"""Moves one replica from one log directory to another: its future log follows its log until it can replace it.
 
 Rules of this file:
 
-- The log is used on as leader or follower while it is copied; whatever becomes of it, the copy follows. A log that was
-  truncated, here or while the broker was down, is found out by leader epochs, as between brokers. One that starts later
-  lets the copy start later.
-- Whether both end at the same offset is asked, and the place taken, without an `await` between: no append falls in
-  between.
+- The log stays in use, as leader or follower, while it is copied, and the copy follows every change. A truncation of
+  the log, now or while the broker was down, is detected by leader epochs, as between brokers. If the log start moves
+  forward, so does that of the copy.
+- The check that both end at the same offset, and the replacement, have no `await` between them, so that no append can
+  come in between.
 - Only what a throttle allows is copied, and what lies in older segments is read in a thread.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NOTHING_TO_READ_S: Final = 0.5
-"""How long to wait where a truncated log ends behind its last batch: only its next append can be copied."""
+"""How long to wait if a truncated log ends behind its last batch: only its next append can be copied."""
 
 
 class ReplicaMove:
@@ -45,9 +45,9 @@ class ReplicaMove:
         store: The logs.
         clock: Wall time, for retention in the copy.
         offload: Runs slow file operations beside the loop.
-        throttle: Of all moves together.
-        chunk_bytes: What is copied at a time.
-        on_promoted: Called with the partition when its log has just changed.
+        throttle: Limits all moves together.
+        chunk_bytes: How many bytes are copied at a time.
+        on_promoted: Called with the partition just after its log was replaced.
 
     Attributes:
         partition: As given.
@@ -78,16 +78,16 @@ class ReplicaMove:
         self._followed: tuple[Log, int] | None = None
 
     def stop(self) -> None:
-        """Copy nothing more from this moment on; the future log is left as it is."""
+        """Stop copying at once; the future log is left as it is."""
         self.scope.cancel()
 
     async def run(self) -> bool:
-        """Copy until the future log has taken the log's place.
+        """Copy until the future log has replaced the log.
 
-        Stopped or cancelled, it leaves a future log that holds whole batches, and can be resumed.
+        If stopped or cancelled, it leaves a future log of whole batches, and the move can be resumed.
 
         Returns:
-            Whether it has; False where it was stopped, or the partition is not here any more.
+            Whether the log was replaced; False if the move was stopped, or the partition is no longer here.
 
         Raises:
             LogError: a disk failed, or the log is damaged.
@@ -134,7 +134,7 @@ class ReplicaMove:
             future.delete_old_segments(self._clock.wall_ms())
 
     def _truncate(self, current: "Log") -> None:
-        """Go back to the last offset that both have, epoch by epoch."""
+        """Truncate the copy to the last offset that both have in common, epoch by epoch."""
         future = self.future
         while (end := common_end(current, future)) < future.log_end_offset:
             logger.info("truncating the copy of %s to %d", future.topic_partition, end)
@@ -160,7 +160,7 @@ class ReplicaMove:
         else:
             truncations = current.truncations
             data = await self._offload(lambda: _read(current, found))
-            # The thread's end is waited for, whatever has happened meanwhile.
+            # Wait for the end of the thread, whatever has happened meanwhile.
             if self.scope.cancel_called or self.partition.log is not current:
                 return
             if current.truncations != truncations:
@@ -184,7 +184,7 @@ class ReplicaMove:
 
 
 def _read(log: "Log", found: "FileRange") -> bytes:
-    """Read a range of a log, in whatever thread.
+    """Read a range of a log, in any thread.
 
     Raises:
         StorageError: the disk failed.
@@ -196,9 +196,9 @@ def _read(log: "Log", found: "FileRange") -> bytes:
 
 
 def common_end(current: "Log", future: "Log") -> Offset:
-    """Return where a copy has to be cut, at most, to be one again.
+    """Return an upper bound of the offset to which a copy must be truncated to match its log again.
 
-    Leader epochs tell. Where there are none, which only old formats leave, what is replicated is never cut, and the
+    Leader epochs show it. If there are none, as only with old formats, the replicated part is never truncated, and the
     rest is copied anew.
     """
     newest = future.leader_epochs.latest

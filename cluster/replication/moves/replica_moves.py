@@ -1,8 +1,8 @@
 """The replicas of a broker that move between its log directories (KIP-113).
 
-A move is asked for by AlterReplicaLogDirs, and found in the directories after a restart. Another directory replaces
-it, the replica's own directory cancels it. So many go on at a time as ``num.replica.alter.log.dirs.threads`` says, in
-the order of their coming.
+A move is requested by AlterReplicaLogDirs, and found in the directories after a restart. A request for another
+directory replaces it, one for the replica's own directory cancels it. ``num.replica.alter.log.dirs.threads`` is how
+many run at a time, in the order of their requests.
 """
 
 import logging
@@ -37,12 +37,12 @@ class ReplicaMoves:
         hosted: The partitions.
         store: The logs.
         clock: Wall time, for retention in the copies.
-        offload: Reads and syncs beside the loop.
-        control: Makes and removes logs beside the loop.
-        throttle: Of all moves together.
-        chunk_bytes: What is copied at a time.
-        on_promoted: Called with a partition whose log has just changed.
-        limit: How many copy at a time.
+        offload: Runs reads and syncs off the loop.
+        control: Creates and removes logs off the loop.
+        throttle: Limits all moves together.
+        chunk_bytes: How many bytes are copied at a time.
+        on_promoted: Called with a partition just after its log was replaced.
+        limit: How many moves run at a time.
 
     Attributes:
         chunk_bytes: As given.
@@ -82,7 +82,7 @@ class ReplicaMoves:
         return topic_partition in self._moves
 
     async def run(self) -> None:
-        """Move until cancelled; what is unfinished then goes on after the next start."""
+        """Run the moves until cancelled; unfinished ones continue after the next start."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             try:
@@ -93,10 +93,10 @@ class ReplicaMoves:
                 self._nursery = None
 
     async def alter(self, wanted: Mapping[TopicPartition, str]) -> dict[TopicPartition, Error]:
-        """Move replicas to directories; `NONE` for those that are moving or there now.
+        """Move replicas to directories; `NONE` for those that are now moving or already there.
 
-        Of a replica that is not here the directory is remembered, for when it is made. Cancelled, some moves have
-        begun.
+        For a replica that is not here, the directory is remembered until the replica is created. If cancelled, some
+        moves have begun.
         """
         return {key: await self._alter_one(key, path) for key, path in wanted.items()}
 
@@ -113,7 +113,7 @@ class ReplicaMoves:
                 if store.get(topic_partition) is None:
                     store.prefer(topic_partition, path)
                 absence = self._hosted.absence(topic_partition)
-                # Kafka's clients know this answer for it.
+                # Kafka's clients expect this error.
                 return Error.REPLICA_NOT_AVAILABLE if absence is Error.NOT_LEADER_OR_FOLLOWER else absence
             future = store.future_log(topic_partition)
             if future is not None and future.log_directory.path != path:
@@ -121,7 +121,7 @@ class ReplicaMoves:
                 await offload(lambda: store.moves.remove(topic_partition))
                 future = None
             if partition.log is not None and partition.log.log_directory.path != path:
-                # A copy that is there already is left alone: it may take its log's place while we wait for a thread.
+                # An existing copy is left alone: it could replace its log while we wait for a thread.
                 if future is None:
                     await offload(lambda: store.moves.create(topic_partition, path))
                 self.resume(partition)
@@ -131,7 +131,7 @@ class ReplicaMoves:
         return Error.NONE
 
     def resume(self, partition: Partition) -> None:
-        """Go on with the move of a partition, if it has a future log and does not move already."""
+        """Resume the move of a partition, if it has a future log and is not moving already."""
         topic_partition = partition.topic_partition
         future = self._store.future_log(topic_partition)
         known = self._moves.get(topic_partition)
@@ -157,7 +157,7 @@ class ReplicaMoves:
             move.stop()
 
     def directory_failed(self, log_directory: "LogDirectory") -> None:
-        """Stop the moves from and to a directory; those from it can go on after a restart, if it is usable then."""
+        """Stop the moves from and to a directory; those from it can continue after a restart, if it is usable then."""
         store = self._store
         for move in tuple(self._moves.values()):
             log = move.partition.log
@@ -172,7 +172,7 @@ class ReplicaMoves:
                 store.moves.forget(future.topic_partition)
 
     def _start(self, move: ReplicaMove) -> None:
-        """Begin a move; where `run` has not begun yet, it begins it."""
+        """Begin a move; if `run` has not begun yet, `run` begins it."""
         if self._nursery is not None:
             self._nursery.start_soon(self._run, move, name=f"moving {move.partition.topic_partition}")
 

@@ -1,1 +1,1 @@
-"""One partition: role, ISR, high watermark, and what it knows of its followers."""
+"""One partition: role, ISR, high watermark, and the progress of its followers."""

@@ -1,4 +1,4 @@
-"""What the leader of a partition knows of its followers."""
+"""The followers of a partition, as its leader knows them."""
 
 from collections.abc import Callable, Collection, Iterable
 
@@ -8,7 +8,7 @@ from wire.types import NO_LEADER_EPOCH, BrokerId, MonotonicSeconds, Offset
 
 
 class Followers:
-    """The followers of one partition, where this broker leads; none where it follows.
+    """The followers of one partition if this broker leads; none if it follows.
 
     Attributes:
         remotes: Each follower's progress, by broker id.
@@ -22,7 +22,7 @@ class Followers:
         self.silent: set[BrokerId] = set()
 
     def assign(self, broker_ids: Iterable[BrokerId]) -> None:
-        """Keep the progress of these, and forget that of others."""
+        """Keep the progress of these followers, and forget the others."""
         self.remotes = {each: self.remotes.get(each) or RemoteReplica(each) for each in broker_ids}
 
     def begin_epoch(
@@ -34,7 +34,7 @@ class Followers:
         self.silent = set(self.remotes)
 
     def clear(self) -> None:
-        """Forget all of them: this broker leads no more."""
+        """Forget all of them: this broker no longer leads."""
         self.remotes = {}
         self.silent = set()
 
@@ -42,17 +42,18 @@ class Followers:
         """Return the follower that fetches.
 
         Raises:
-            ApiError: it is no assigned replica, as far as we know.
+            ApiError: it is not an assigned replica, as far as we know.
         """
         remote = self.remotes.get(broker_id)
         if remote is None:
-            # With an epoch, the pair of replica and epoch is one that we do not know yet: the follower retries.
+            # If the fetch names a leader epoch, we may not know of this replica in that epoch yet: the follower
+            # retries.
             known = current_leader_epoch != NO_LEADER_EPOCH
             raise ApiError(Error.UNKNOWN_LEADER_EPOCH if known else Error.NOT_LEADER_OR_FOLLOWER)
         return remote
 
     def low_watermark(self, log_start_offset: Offset, is_alive: Callable[[BrokerId], bool]) -> Offset:
-        """Return the smallest log start among the leader, whose is given, and the live followers."""
+        """Return the smallest log start among the leader's, which is passed in, and those of the live followers."""
         low = log_start_offset
         for remote in self.remotes.values():
             if remote.log_start_offset < low and is_alive(remote.broker_id):

@@ -29,7 +29,7 @@ class InSyncReplicas:
         on_proposed: Called when a change has been proposed and is to be written.
 
     Attributes:
-        state: The in-sync replicas and what is being done to them; empty on a follower.
+        state: The in-sync replicas and the change under way; empty on a follower.
     """
 
     __slots__ = ("_on_proposed", "state")
@@ -39,11 +39,11 @@ class InSyncReplicas:
         self.state: IsrState = _NO_LEADERSHIP
 
     def receive(self, leadership: PartitionLeadership) -> None:
-        """Take what the controller has decided; it overrides a change under way."""
+        """Adopt the controller's decision, which overrides a change under way."""
         self.state = step(self.state, LeadershipReceived(leadership))
 
     def reset(self) -> None:
-        """Know of no leadership any more."""
+        """Forget the leadership."""
         self.state = _NO_LEADERSHIP
 
     def propose_expand(self, replica: BrokerId) -> None:

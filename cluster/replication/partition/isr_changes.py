@@ -1,9 +1,9 @@
 """Writes the ISR changes that partitions propose, and announces them to the controller.
 
 Proposals are written in overlapping requests, each conditional on its znode's version. A version that has moved on, or
-a node that is gone, leaves the partition pending until the controller's next LeaderAndIsr; a session that is gone is
-waited for. What was written is announced under ``/isr_change_notification`` in one node for all that a short pause
-gathers: reassignments and controlled shutdowns wait for it, so the pause is much shorter than Kafka's.
+a node that is gone, leaves the partition pending until the controller's next LeaderAndIsr; after an expired session, it
+waits for the next one. Written changes are announced under ``/isr_change_notification``, in one node for all that a
+short pause gathers: reassignments and controlled shutdowns wait for it, so the pause is much shorter than Kafka's.
 """
 
 import logging
@@ -31,7 +31,7 @@ RETRY_S: Final = 0.5
 
 
 class IsrStore(Protocol):
-    """What is needed of ZooKeeper; `BrokerStore` has it."""
+    """The required part of ZooKeeper; `BrokerStore` implements it."""
 
     async def write_isr(
         self, partition: "TopicPartition", leadership: "PartitionLeadership", expected_version: "ZkVersion"
@@ -69,12 +69,12 @@ class IsrChanges:
         self._failures = metrics.failed_isr_updates.only
 
     def submit(self, partition: Partition) -> None:
-        """Take a partition that has just proposed a change."""
+        """Queue a partition that has just proposed a change."""
         self._proposed[partition] = None
         self._proposal_came.set()
 
     async def run(self) -> NoReturn:
-        """Write and announce for ever. Cancelled, it leaves what is proposed pending."""
+        """Write and announce until cancelled; proposed changes then stay pending."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._announce, name="ISR change announcements")
             slots = trio.Semaphore(WRITES_AT_ONCE)

@@ -1,10 +1,10 @@
 """The rules by which a leader judges its followers: how far is replicated, and who is in sync.
 
-The high watermark is the smallest log end among the *maximal* ISR and those live replicas outside of it that are
-caught up, so that one which is about to join is not outrun. It stands still while the ISR is smaller than
+The high watermark is the smallest log end among the *maximal* ISR and those live replicas outside it that are caught
+up, so that it does not outrun a replica that is about to join. It stands still while the ISR is smaller than
 ``min.insync.replicas``, whatever the acks (KAFKA-15583), and never falls on a leader.
 
-Pure: the caller says what time it is and who lives.
+Pure: the caller passes the time and the live brokers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,16 +28,16 @@ def replicated_offset(
     now: MonotonicSeconds,
     max_lag_s: float,
 ) -> Offset:
-    """Return the offset below which every replica that counts has the log: how far the high watermark may rise.
+    """Return how far the high watermark may rise: the offset below which every replica that counts has the log.
 
     Args:
         end: Where the leader's log ends.
-        persisted: How far the leader itself counts; below `end` where acknowledgements wait for the disk.
+        persisted: The leader's own offset for this; below `end` if acknowledgements wait for the disk.
         isr: The in-sync replicas.
         remotes: The followers.
         is_alive: Whether a broker is live.
-        now: The time of the question.
-        max_lag_s: How long a follower may be behind and count as caught up.
+        now: The present time.
+        max_lag_s: For how many seconds a follower may be behind and still count as caught up.
     """
     offset = persisted
     maximal = isr.maximal_isr
@@ -68,7 +68,7 @@ def out_of_sync(
 
 
 def leadership_in(state: "LeaderAndIsrPartitionState", isr: Sequence[int]) -> PartitionLeadership:
-    """Return the leadership in a LeaderAndIsr, with the ISR as far as it concerns this broker."""
+    """Return the leadership in a LeaderAndIsr, with `isr` as the ISR: empty on a follower."""
     return PartitionLeadership(
         BrokerId(state.leader),
         LeaderEpoch(state.leader_epoch),

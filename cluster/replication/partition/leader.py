@@ -4,8 +4,8 @@ Rules of this file:
 
 - Nothing here awaits. An ISR change is *proposed*: the ISR becomes pending, and `IsrChanges`, which writes it, reports
   the outcome to `Partition.isr_committed` or `InSyncReplicas`.
-- State changes first, waiters are called after: a waiter may append again from within its callback.
-- A callback may end the role, by an error of the disk. The ISR is empty from then on, so nothing more is acknowledged.
+- State changes come first, calls of waiters after: a waiter can append again from within its callback.
+- A callback can end the role, after a disk error. The ISR is empty from then on, so nothing more is acknowledged.
 """
 
 from collections.abc import Callable, Iterable
@@ -29,13 +29,13 @@ ACKS_ALL = -1
 
 
 class LeaderRules(NamedTuple):
-    """What holds for every partition that this broker leads.
+    """The settings and functions shared by all partitions that this broker leads.
 
     Attributes:
         broker_id: This broker.
         is_alive: Whether a broker is live.
-        lag_time_max_s: How long a follower may be behind and stay in sync, ``replica.lag.time.max.ms`` in seconds.
-        wake_follower: Has a follower's parked fetches answered, so that it asks for partitions it does not fetch yet.
+        lag_time_max_s: How long a follower can be behind and stay in sync, ``replica.lag.time.max.ms`` in seconds.
+        wake_follower: Answers a follower's parked fetches, so that it asks for partitions that it does not fetch yet.
         flush_on_ack: Whether every acknowledgement waits for the disk, ``log.flush.on.ack``.
     """
 
@@ -52,16 +52,16 @@ class Leader:
     Args:
         topic_partition: Which partition.
         log: The local log.
-        rules: What holds for every partition.
+        rules: Shared by all partitions.
         in_sync_replicas: The partition's ISR.
-        waiters: Who waits for the partition.
-        flush_soon: Has the log flushed together with others; `flushed` follows.
+        waiters: The requests that wait for the partition.
+        flush_soon: Flushes the log together with others, and then calls `flushed`.
 
     Attributes:
         log: The local log.
         epoch: The leader epoch; those of one leader follow each other without a change of role.
-        epoch_start: Where the log ended when the epoch began; None before the first.
-        followers: What is known of the followers.
+        epoch_start: Where the log ended when the epoch began; None before the first epoch.
+        followers: The progress of the followers.
     """
 
     __slots__ = (
@@ -98,7 +98,7 @@ class Leader:
 
     @property
     def isr(self) -> "IsrState":
-        """The in-sync replicas and what is being done to them."""
+        """The in-sync replicas and the change under way."""
         return self._in_sync_replicas.state
 
     @property
@@ -108,13 +108,13 @@ class Leader:
 
     @property
     def min_isr(self) -> int:
-        """``min.insync.replicas``, which cannot be more than there are replicas."""
+        """``min.insync.replicas``, limited to the number of replicas."""
         return min(self.log.config.min_insync_replicas, len(self.followers.remotes) + 1)
 
     # The role
 
     def assign(self, replicas: Iterable[BrokerId]) -> None:
-        """Take the assigned replicas: the progress of those that are known is kept."""
+        """Set the assigned replicas; the progress of those already known is kept."""
         self.followers.assign(each for each in replicas if each != self._rules.broker_id)
 
     def begin_epoch(
@@ -123,19 +123,19 @@ class Leader:
         """Lead in a new epoch, which begins at the log's present end.
 
         Args:
-            state: What the controller decided.
-            now: The time of this change, by which members of the ISR count as caught up.
+            state: The controller's decision.
+            now: The time of this change, at which members of the ISR count as caught up.
             is_new_leader: Whether this broker did not lead before.
         """
         start, epoch = self.log.log_end_offset, LeaderEpoch(state.leader_epoch)
-        # Followers may hold later epochs than any entry of this log: they find where to truncate only if the
-        # new epoch stands in the cache before its first record does.
+        # Followers may hold later epochs than any entry of this log: they find where to truncate only if the new epoch
+        # is in the cache before its first record is in the log.
         self.log.leader_epochs.assign(epoch, start)
         self.followers.begin_epoch(start, now, state.isr, is_new_leader=is_new_leader)
         self.epoch, self.epoch_start = epoch, start
 
     def replace_log(self, log: "Log") -> None:
-        """Go on with another log that has the same records."""
+        """Switch to another log that has the same records."""
         self.log = log
         self.flush_if_due()
 
@@ -149,7 +149,7 @@ class Leader:
         origin: "AppendOrigin",
         token: "VerificationToken | None" = None,
     ) -> "AppendResult":
-        """Append what a client or a coordinator sent; `appended` is to follow, once all of a request is appended.
+        """Append a batch from a client or a coordinator; the caller calls `appended` once all of a request is appended.
 
         With a `token`, a batch that opens a transaction must be verified by it.
 
@@ -166,7 +166,7 @@ class Leader:
         return self.log.append_as_leader(records, self.epoch, now, origin=origin, token=token)
 
     def appended(self, now: MonotonicSeconds) -> None:
-        """Answer the fetches that wait for an append, and move the high watermark as far as nobody is waited for."""
+        """Answer the fetches that wait for an append, and raise the high watermark if that needs no follower."""
         self._waiters.fire_log_end()
         self.flush_if_due()
         if self.followers.silent:
@@ -175,7 +175,7 @@ class Leader:
         self.raise_high_watermark(now)
 
     def flushed(self, now: MonotonicSeconds) -> None:
-        """Acknowledge what is on disk now: the leader counts for the high watermark as far as it has flushed."""
+        """Acknowledge what is on disk now: the leader counts towards the high watermark as far as it has flushed."""
         self._waiters.fire_flushed(self.log.recovery_point)
         self.raise_high_watermark(now)
 
@@ -184,7 +184,7 @@ class Leader:
         return not self._waits_for_disk() or self.log.recovery_point >= required
 
     def flush_if_due(self) -> None:
-        """Have the log flushed where acknowledgements wait for that, or enough was appended."""
+        """Have the log flushed if acknowledgements wait for that, or enough was appended."""
         if self._waits_for_disk() or self.log.is_flush_due:
             self._flush_soon()
 
@@ -200,7 +200,7 @@ class Leader:
         leader_end: Offset,
         now: MonotonicSeconds,
     ) -> None:
-        """Record a follower's fetch: it may join the ISR, move the high watermark, and end what waits for that."""
+        """Record a follower's fetch: it can join the ISR, raise the high watermark, and end waits for it."""
         moved = remote.log_end_offset != fetch_offset
         start_moved = remote.log_start_offset != log_start_offset
         remote.fetched(fetch_offset, log_start_offset, leader_end, now)
@@ -216,13 +216,13 @@ class Leader:
     # High and low watermark
 
     def ack_error(self) -> Error:
-        """Return the answer to acks=all for records that all of the ISR has: whether the ISR was large enough."""
+        """Return the answer to acks=all for records that the whole ISR has: an error if the ISR is too small."""
         if len(self.isr.maximal_isr) < self.min_isr:
             return Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return Error.NONE
 
     def raise_high_watermark(self, now: MonotonicSeconds) -> None:
-        """Raise the high watermark as far as the followers' progress allows, and answer what waits for that."""
+        """Raise the high watermark as far as the followers' progress allows, and answer requests that wait for it."""
         log, remotes = self.log, self.followers.remotes
         isr = self._in_sync_replicas.state
         if len(isr.isr) < min(log.config.min_insync_replicas, len(remotes) + 1):
@@ -235,7 +235,7 @@ class Leader:
             self._waiters.fire_high_watermark(log.high_watermark, self.ack_error())
 
     def low_watermark(self) -> Offset:
-        """Return the smallest log start among the live replicas: below it the records are gone everywhere."""
+        """Return the smallest log start among the live replicas: below it the records are deleted everywhere."""
         return self.followers.low_watermark(self.log.log_start_offset, self._rules.is_alive)
 
     def _fire_low_watermark(self) -> None:
@@ -255,7 +255,7 @@ class Leader:
             self._in_sync_replicas.propose_expand(remote.broker_id)
 
     def maybe_shrink(self, now: MonotonicSeconds) -> frozenset[BrokerId]:
-        """Propose an ISR without the members that are out of sync, and return those."""
+        """Propose an ISR without the members that are out of sync, and return these."""
         if self.isr.is_pending:
             return frozenset()
         rules = self._rules
@@ -267,11 +267,12 @@ class Leader:
         return gone
 
     def reconsider(self, now: MonotonicSeconds) -> None:
-        """Look at what changes by itself: followers that fell behind or died, or may join, and those they held back.
+        """Re-evaluate what time changes: followers that fell behind, died or can join, and waits that they held back.
 
-        A follower whose partitions are clean in its session is not read at each fetch, so what kept it out of the ISR
-        when it was (another change under way, its broker not known to be live) has to be looked at again. One that
-        has not fetched in this leader epoch stays out: what is known of its log may belong to its broker's former life.
+        A follower whose partitions are clean in its session is not read at each fetch, so the reasons that kept it out
+        of the ISR at its last read (another change under way, its broker not known to be live) must be checked again.
+        One that has not fetched in this leader epoch stays out: its known log end may date from before its broker's
+        restart.
         """
         if not self.maybe_shrink(now):
             for remote in self.remotes.values():

@@ -1,10 +1,10 @@
-"""One partition on this broker: its log, its assignment, its role, and who waits for it.
+"""One partition on this broker: its log, its assignment, its role, and the requests that wait for it.
 
 Rules of this file:
 
 - Nothing here awaits, and nothing outside changes a role.
 - A partition that this broker leads has a `Leader`, which holds all that only a leader knows; without one it follows,
-  and its progress is the fetcher's affair (`cluster.replication.follower`).
+  and the fetcher tracks its progress (`cluster.replication.follower`).
 - The ISR and the waiters outlive the role: a change of role is what empties them.
 """
 
@@ -52,20 +52,20 @@ class Assignment(NamedTuple):
 
 
 class Partition:
-    """A replica of a partition on this broker, and what its leader, if that is us, knows of the others.
+    """A replica of a partition on this broker and, if this broker leads, the state of the other replicas.
 
     Args:
         topic_partition: Which partition.
-        rules: What holds for every partition that this broker leads.
-        metrics: What the data path counts into.
-        submit_isr_change: Takes a partition that has just proposed an ISR change.
-        group_flush: Takes a partition that has appended, and has its leader's `flushed` called when that is on disk.
+        rules: Shared by all partitions that this broker leads.
+        metrics: The counters of the data path.
+        submit_isr_change: Called with a partition that has just proposed an ISR change.
+        group_flush: Called with a partition that has appended; calls its leader's `flushed` when that is on disk.
 
     Attributes:
         topic_partition: Which partition.
-        log: The local log; None until a role is given, and after the partition is stopped.
-        leader: The leader's role, where this broker has it.
-        leader_id: Who leads, or ``NO_LEADER``.
+        log: The local log; None until the first role, and after the partition is stopped.
+        leader: The leader's role; None if this broker follows.
+        leader_id: The leader, or ``NO_LEADER``.
         leader_epoch: The epoch of that leadership.
         assignment: The assigned brokers.
         in_sync_replicas: The ISR and the change to it that is under way.
@@ -115,13 +115,13 @@ class Partition:
 
     @property
     def leader_log(self) -> "Log | None":
-        """The local log where this broker leads, else None."""
+        """The local log if this broker leads, else None."""
         leader = self.leader
         return None if leader is None else leader.log
 
     @property
     def isr(self) -> IsrState:
-        """The in-sync replicas and what is being done to them; empty on a follower."""
+        """The in-sync replicas and the change under way; empty on a follower."""
         return self.in_sync_replicas.state
 
     @property
@@ -131,7 +131,7 @@ class Partition:
 
     @property
     def topic_id(self) -> TopicId:
-        """The topic's id as the log has it; ``NO_TOPIC_ID`` where it has none."""
+        """The topic's id as the log has it; ``NO_TOPIC_ID`` if it has none."""
         return NO_TOPIC_ID if self.log is None else self.log.topic_id
 
     @property
@@ -141,22 +141,22 @@ class Partition:
 
     @property
     def replication_factor(self) -> int:
-        """How many replicas are meant to be, those that a reassignment adds left out."""
+        """How many replicas there should be, without those that a reassignment adds."""
         return len(self.assignment.replicas) - len(self.assignment.adding)
 
     @property
     def is_under_replicated(self) -> bool:
-        """Whether this broker leads and fewer replicas are in sync than are meant to be."""
+        """Whether this broker leads and fewer replicas are in sync than there should be."""
         return self.leader is not None and len(self.isr.isr) < self.replication_factor
 
     @property
     def is_under_min_isr(self) -> bool:
-        """Whether this broker leads and fewer replicas are in sync than ``min.insync.replicas`` asks for."""
+        """Whether this broker leads and fewer replicas are in sync than ``min.insync.replicas``."""
         return self.leader is not None and len(self.isr.isr) < self.leader.min_isr
 
     @property
     def is_at_min_isr(self) -> bool:
-        """Whether this broker leads and just as many replicas are in sync as ``min.insync.replicas`` asks for."""
+        """Whether this broker leads and exactly ``min.insync.replicas`` replicas are in sync."""
         return self.leader is not None and len(self.isr.isr) == self.leader.min_isr
 
     # Roles
@@ -165,9 +165,9 @@ class Partition:
         """Lead, or go on leading in a new epoch.
 
         Args:
-            state: What the controller decided; its epoch is not lower than ours.
+            state: The controller's decision; its epoch is not lower than ours.
             log: The local log.
-            now: The time of this change, by which members of the ISR count as caught up.
+            now: The time of this change, at which members of the ISR count as caught up.
 
         Returns:
             Whether this broker did not lead before.
@@ -202,10 +202,10 @@ class Partition:
         return is_new_leader
 
     def become_follower(self, state: "LeaderAndIsrPartitionState", log: "Log") -> bool:
-        """Follow another broker, or nobody where there is no leader.
+        """Follow another broker, or none if there is no leader.
 
         Returns:
-            Whether the epoch is new, so that fetching has to be begun anew, even from the same leader.
+            Whether the epoch is new, so that fetching must start anew, even from the same leader.
         """
         if state.partition_epoch < self.zk_version:
             return False
@@ -220,7 +220,7 @@ class Partition:
         return is_new_epoch
 
     def replace_log(self, log: "Log") -> None:
-        """Go on with another log that has the same records: the replica has moved to another directory."""
+        """Switch to another log that has the same records: the replica has moved to another directory."""
         self.log = log
         if self.leader is not None:
             self.leader.replace_log(log)
@@ -244,10 +244,10 @@ class Partition:
     # Reading and writing
 
     def local_log(self, current_leader_epoch: int, *, require_leader: bool) -> "Log":
-        """Return the log for a read, if the reader's idea of the leadership fits.
+        """Return the log for a read, if the leader epoch that the reader knows is current.
 
         Args:
-            current_leader_epoch: The epoch that the reader knows, or -1 where it names none.
+            current_leader_epoch: The epoch that the reader knows, or -1 if it names none.
             require_leader: Whether only the leader may serve it.
 
         Raises:
@@ -273,7 +273,7 @@ class Partition:
         return self.leader
 
     def acknowledged(self, required: Offset) -> Error | None:
-        """Say whether everything below ``required`` is replicated: an error or ``NONE``, or None for not yet."""
+        """Return an error or ``NONE`` if everything below ``required`` is replicated, or None if it is not yet."""
         leader = self.leader
         if leader is None:
             return Error.NOT_LEADER_OR_FOLLOWER
@@ -284,7 +284,7 @@ class Partition:
         return self.leader is not None and self.leader.is_flushed(required)
 
     def truncated(self) -> None:
-        """Wake the consumers that read from this follower: the log's end has moved back."""
+        """Wake the consumers that read from this follower, because the log was truncated."""
         self.waiters.fire_epoch_changed()
 
     def isr_committed(self, pending: PendingIsr, zk_version: ZkVersion, now: MonotonicSeconds) -> bool:

@@ -1,10 +1,10 @@
-"""What a leader knows of one follower: how far it has fetched, and when it was last level with the leader.
+"""A follower as its leader knows it: how far it has fetched, and when it was last level with the leader.
 
-A follower is *caught up* while its log end equals the leader's, or for ``replica.lag.time.max.ms`` after the last
+A follower is *caught up* while its log end equals the leader's, and for ``replica.lag.time.max.ms`` after the last
 moment at which it did. That moment is derived from its fetches:
 
-- a fetch from the leader's log end says: level now, at the time of this fetch;
-- a fetch from where the leader's log ended at the *previous* fetch says: it was level then. So a follower that is
+- a fetch from the leader's log end means that it is level now, at the time of this fetch;
+- a fetch from where the leader's log ended at the *previous* fetch means that it was level then. So a follower that is
   always one small append behind, under a constant load, still counts as caught up.
 
 With fetch sessions a partition without news is not read at each fetch. It was level all along: when its leader
@@ -19,7 +19,7 @@ NEVER: Final = MonotonicSeconds(float("-inf"))
 
 
 class Heard(Protocol):
-    """A fetch session, as far as it says that its follower lives."""
+    """A fetch session, as evidence that its follower is alive."""
 
     last_fetch: MonotonicSeconds
 
@@ -28,13 +28,13 @@ class RemoteReplica:
     """A follower's progress as its leader sees it. Only the partition changes it.
 
     Attributes:
-        broker_id: Who follows.
+        broker_id: The follower.
         log_end_offset: Where its log ends, which is where it fetches; unknown before its first fetch.
         log_start_offset: Where its log starts; unknown before its first fetch.
         last_caught_up: When it was last level with the leader.
         last_fetch: When it last fetched.
         last_fetch_leader_end: Where the leader's log ended at that fetch.
-        level_session: The session whose every fetch says that the replica is level still; None where it lags.
+        level_session: The session each of whose fetches confirms that the replica is still level; None if it lags.
     """
 
     __slots__ = (
@@ -64,8 +64,8 @@ class RemoteReplica:
         Args:
             fetch_offset: Where the follower asked from: its log end.
             log_start_offset: Where its log starts.
-            leader_end: Where the leader's log ended *before* the read that serves this fetch; taken after it, the
-                follower of a busy partition would never look level.
+            leader_end: Where the leader's log ended *before* the read that serves this fetch: if it were taken
+                afterwards, the follower of a busy partition would never look level.
             now: When the fetch came.
         """
         if fetch_offset >= leader_end:
@@ -78,7 +78,7 @@ class RemoteReplica:
         self.last_fetch = now
 
     def was_level_at(self, moment: MonotonicSeconds) -> None:
-        """Record that the replica, which fetched nothing new since it was level, was so still at ``moment``."""
+        """Record that the replica, which has fetched nothing new since it was level, was still level at ``moment``."""
         self.last_caught_up = max(self.last_caught_up, moment)
         self.last_fetch = max(self.last_fetch, moment)
 
@@ -87,9 +87,9 @@ class RemoteReplica:
     ) -> None:
         """Start over in a new leader epoch.
 
-        A member of the ISR is taken for level now, so that it has the whole lag time to fetch; another one for
-        never, so that it does not hold the high watermark back. Forget where that one's log ended, too: its broker
-        may have restarted with a shorter log, and only a fetch shows that.
+        A member of the ISR counts as level now, so that it has the whole lag time to fetch; any other as never level,
+        so that it does not hold the high watermark back. Its log end is forgotten, too: its broker may have restarted
+        with a shorter log, and only a fetch shows that.
         """
         self.last_caught_up = now if is_in_sync else NEVER
         self.level_session = None
@@ -107,7 +107,7 @@ class RemoteReplica:
         return self.log_end_offset == leader_end or now - self.last_caught_up <= max_lag_s
 
     def was_heard(self, now: MonotonicSeconds, max_lag_s: float) -> bool:
-        """Whether the replica has fetched, itself or as a clean part of its session, in the last ``max_lag_s``."""
+        """Whether the replica, or its session while it is clean, has fetched in the last ``max_lag_s`` seconds."""
         last = self.last_fetch
         if self.level_session is not None:
             last = max(last, self.level_session.last_fetch)

@@ -1,4 +1,4 @@
-"""What is counted of one topic's data path, looked up once per partition instead of once per request."""
+"""The counters of one topic's data path, looked up once per partition instead of once per request."""
 
 from cluster.metrics.catalogue import BrokerMetrics
 
@@ -10,9 +10,9 @@ class TopicTraffic:
         messages_in: Records appended by producers.
         bytes_in: Bytes appended by producers.
         bytes_out: Bytes sent to consumers.
-        produce_requests: Appends asked for.
+        produce_requests: Appends requested.
         failed_produces: Appends that failed.
-        fetch_requests: Fetches asked for.
+        fetch_requests: Fetches requested.
         failed_fetches: Fetches that failed.
     """
 

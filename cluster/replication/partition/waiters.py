@@ -1,14 +1,14 @@
 """The waiters of one partition, and the direct calls that end their wait.
 
-What is waited for: the log's end (followers' fetches), the high watermark (consumers' fetches), an offset
+Requests wait for: the log's end (followers' fetches), the high watermark (consumers' fetches), an offset
 below the high watermark (produces with acks=all), an offset that is on disk (acks=1 with
 ``log.flush.on.ack``), and the low watermark (DeleteRecords).
 
-- Fetches are registered once per news: firing empties the register, and a fetch that still waits registers again. So a
-  session that nobody asks for any more costs one call, not one per append.
-- Produces stand in a queue, in the order of their appends. An idempotent retry, whose records were there before,
-  may wait a little longer behind them than it must; it is never answered too early.
-- Every register is emptied before its waiters are called: a waiter may append, or register again, from within.
+- A fetch is registered for one event: firing empties the register, and a fetch that still waits registers again. So an
+  abandoned session costs one call, not one per append.
+- Produces are in a queue, in the order of their appends. An idempotent retry, whose records were appended earlier, can
+  wait a little longer than necessary behind them; it is never answered too early.
+- Every register is emptied before its waiters are called: a waiter can append, or register again, from within the call.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ class FetchWaiter(Protocol):
 
     @property
     def operation(self) -> object | None:
-        """The parked fetch; None where it is only remembered."""
+        """The parked fetch; None if it is only remembered."""
         ...
 
     def log_end_moved(self) -> None:
@@ -45,11 +45,11 @@ class OffsetWaiter(Protocol):
 
     @property
     def is_complete(self) -> bool:
-        """Whether it has been answered, by its timeout for one."""
+        """Whether it has been answered, for example by its timeout."""
         ...
 
     def settle(self, topic_partition: TopicPartition, error: Error) -> None:
-        """The wait at this partition is over."""
+        """End the wait at this partition."""
         ...
 
 
@@ -68,7 +68,7 @@ class Waiters:
 
     @property
     def has_low_watermark_waiters(self) -> bool:
-        """Whether anybody waits for the low watermark, which is not computed otherwise."""
+        """Whether any request waits for the low watermark, which is not computed otherwise."""
         return bool(self._low)
 
     @property
@@ -77,7 +77,7 @@ class Waiters:
         return len(self._acks) if self._acks else 0
 
     def operations(self) -> Iterator[tuple[str, object]]:
-        """Return what waits here, by what Kafka calls its kind; a fetch once for each register that it stands in."""
+        """Return the waiting requests by Kafka's name of their kind; a fetch once for each register that it is in."""
         for waiter in (*self._log_end, *self._watermark):
             if waiter.operation is not None:
                 yield "Fetch", waiter.operation
@@ -132,27 +132,27 @@ class Waiters:
                 waiter.log_end_moved()
 
     def fire_high_watermark(self, high_watermark: Offset, error: Error) -> None:
-        """The high watermark has moved: settle the produces below it with ``error``, then tell the fetches."""
+        """The high watermark has moved: settle the produces below it with ``error``, then call the fetches."""
         acks = self._acks
         while acks and acks[0][0] <= high_watermark:
             acks.popleft()[1].settle(self.topic_partition, error)
         self.fire_watermark()
 
     def fire_watermark(self) -> None:
-        """Tell the fetches that the high watermark or the log's start has moved."""
+        """Call the fetches: the high watermark or the log's start has moved."""
         if self._watermark:
             waiters, self._watermark = self._watermark, {}
             for waiter in waiters:
                 waiter.watermark_moved()
 
     def fire_flushed(self, flushed_to: Offset) -> None:
-        """More of the log is on disk."""
+        """Settle the waits for the disk that are over: more of the log is flushed."""
         flushes = self._flushes
         while flushes and flushes[0][0] <= flushed_to:
             flushes.popleft()[1].settle(self.topic_partition, Error.NONE)
 
     def fire_low_watermark(self, low_watermark: Offset) -> None:
-        """The low watermark may have moved."""
+        """Settle the waits for the low watermark that are over: it may have moved."""
         reached = [waiter for required, waiter in self._low if required <= low_watermark]
         self._low = [entry for entry in self._low if entry[0] > low_watermark]
         for waiter in reached:
@@ -166,7 +166,7 @@ class Waiters:
             waiter.role_changed()
 
     def fire_role_changed(self, error: Error) -> None:
-        """This broker leads no more: settle the waits for replicas with ``error``, and call every fetch."""
+        """This broker no longer leads: settle the waits for replicas with ``error``, and call every fetch."""
         acks, self._acks = self._acks, None
         flushes, self._flushes = self._flushes, None
         low, self._low = self._low, []

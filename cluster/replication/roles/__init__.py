@@ -1,1 +1,1 @@
-"""What the controller orders, and which partitions this broker hosts."""
+"""The controller's orders, and the partitions that this broker hosts."""

@@ -1,4 +1,4 @@
-"""The controller's orders as they come in and are answered, in all their versions."""
+"""Decodes the controller's orders, and encodes the answers, in all versions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,17 +1,18 @@
-"""What the controller orders: LeaderAndIsr, StopReplica, UpdateMetadata.
+"""Carries out the controller's requests: LeaderAndIsr, StopReplica, UpdateMetadata.
 
 Rules of this file:
 
-- One such request at a time, in the order of their coming. A request of an older controller, or one meant for an
+- One such request is handled at a time, in the order of arrival. A request of an older controller, or one meant for an
   earlier registration of this broker, changes nothing.
-- Of one partition only a higher leader epoch is acted upon. With an equal one, a missing topic id is filled in; else it
-  is answered as stale. Another topic's id is refused, and deletes nothing.
-- Logs are made first, in threads and in slices; then each partition changes its role in one synchronous step, the loop
-  turning between slices. A request for thousands of partitions stalls nobody.
-- A role ends where the replicas of a newer leader epoch are elsewhere: the controller that moved the replica away may
-  have died before it could send StopReplica, and no later one knows of us. The log stays; only StopReplica deletes.
-- A log that should be there and is not (we are in the ISR, and the partition is older than our disks) means an emptied
-  disk: we answer KAFKA_STORAGE_ERROR and take no role, so that the empty log never leads. Kafka would lead, and lose.
+- For each partition, only a higher leader epoch is acted upon. With an equal one, a missing topic id is filled in;
+  otherwise the order is answered as stale. Another topic's id is refused, and deletes nothing.
+- Logs are created first, in threads and in slices; then each partition changes its role in one synchronous step, and
+  the loop turns between slices, so that a request for thousands of partitions stalls nothing else.
+- A role ends if the replicas of a newer leader epoch are elsewhere: the controller that moved the replica away may have
+  died before it could send StopReplica, and no later one knows of us. The log stays; only StopReplica deletes it.
+- A log that should exist and does not (we are in the ISR, and the partition is older than our directories) means an
+  emptied disk: we answer KAFKA_STORAGE_ERROR and take no role, so that the empty log never leads. Kafka would lead, and
+  lose records.
 """
 
 import logging
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SLICE: Final = 64
-"""Logs that are removed at a time."""
+"""How many logs are removed at a time."""
 Changed = Sequence[tuple[TopicPartition, LeaderEpoch]]
 OnLeadershipChange = Callable[[Changed, Changed], None]
 OnStopped = Callable[[Sequence[tuple[TopicPartition, LeaderEpoch | None]]], None]
@@ -67,7 +68,7 @@ OnDeleted = Callable[[Sequence[TopicPartition]], None]
 
 @dataclass(slots=True, eq=False)
 class _Outcome:
-    """What became of a LeaderAndIsr request so far."""
+    """The outcome of a LeaderAndIsr request so far."""
 
     errors: dict[TopicPartition, Error] = field(default_factory=dict)
     leading: list[tuple[TopicPartition, LeaderEpoch]] = field(default_factory=list)
@@ -75,7 +76,7 @@ class _Outcome:
 
 
 class ControllerRequests:
-    """Carries out what the controller orders.
+    """Carries out the controller's requests.
 
     Args:
         broker_id: This broker.
@@ -84,21 +85,21 @@ class ControllerRequests:
         store: The logs.
         metadata: The cluster, which UpdateMetadata changes.
         fetcher_pool: Follows the leaders.
-        fetch_service: Parked fetches are answered where a follower has something new to fetch.
+        fetch_service: Answers parked fetches of followers that have new partitions to fetch.
         moves: Replicas on their way to another directory.
-        clock: Dates changes.
-        log_configs: Gives topics' settings.
-        state_births: Gives the ZooKeeper transaction in which each partition first got a leader.
+        clock: Timestamps changes.
+        log_configs: Returns topics' settings.
+        state_births: Returns the ZooKeeper transaction in which each partition first got a leader.
         offload: Runs slow file operations beside the loop.
 
     Attributes:
-        controller_epoch: The highest that a controller has shown us.
+        controller_epoch: The highest that a controller has sent us.
         broker_epoch: The epoch of this broker's current registration; set by the registration.
         checkpointed_watermarks: Those of the last checkpoint, of partitions that no LeaderAndIsr has named yet.
-        populated: Set by the first LeaderAndIsr: high watermarks must not be checkpointed before it, for the
+        populated: Set by the first LeaderAndIsr: high watermarks must not be checkpointed before it, because those of
             partitions that are not there yet would be missing.
         on_leadership_change: Called with the partitions that this broker begins to lead, and to follow.
-        on_stopped: Called with the partitions that were deleted here or left, with the leader epoch if given.
+        on_stopped: Called with the partitions that were deleted here or left, with the leader epoch if known.
         on_deleted: Called with the partitions that no longer exist in the cluster.
     """
 
@@ -145,9 +146,9 @@ class ControllerRequests:
     async def become_leader_or_follower(
         self, request: LeaderAndIsrRequest, version: int
     ) -> LeaderAndIsrResponse:
-        """Take the roles that a request gives.
+        """Take the roles that a request assigns.
 
-        Cancelled, some partitions have changed and others not; the controller asks again.
+        If cancelled, some partitions have changed and others have not; the controller repeats its request.
 
         Raises:
             ZooKeeperError: topics' settings, or the age of partitions, cannot be read; no partition has changed.
@@ -191,7 +192,8 @@ class ControllerRequests:
             logger.warning("a request of controller epoch %d comes after %d", epoch, self.controller_epoch)
             return Error.STALE_CONTROLLER_EPOCH
         if is_kraft:
-            # Whether one has taken over, /controller says, which every broker watches; a frame may come from anybody.
+            # Whether a KRaft controller has taken over is read from /controller, which every broker watches: a frame
+            # can come from anyone.
             logger.error(
                 "a request says that a KRaft controller sends it: migration to KRaft is not supported"
             )
@@ -200,7 +202,7 @@ class ControllerRequests:
         return Error.NONE
 
     def _accepts(self, order: RoleOrder, outcome: _Outcome) -> bool:
-        """Whether an order changes its partition; if not, its answer is in the outcome."""
+        """Return whether an order changes its partition; if not, record its answer in the outcome."""
         state, topic_partition = order.state, order.topic_partition
         errors = outcome.errors
         if topic_partition in self._hosted.offline:
@@ -238,8 +240,8 @@ class ControllerRequests:
 
     def _change_role(self, order: RoleOrder, outcome: _Outcome) -> None:
         topic_partition, state = order.topic_partition, order.state
-        # Read again: since the order got its log, the replica may have moved to another directory, which then is being
-        # deleted, and the disk of either may have failed.
+        # Look it up again: since the order got its log, the replica may have moved to another directory, so that this
+        # log is being deleted, and the disk of either may have failed.
         log = self._store.get(topic_partition)
         partition = self._hosted.get(topic_partition)
         if partition is None:
@@ -271,7 +273,7 @@ class ControllerRequests:
         self._hosted.take_offline(partition)
 
     def _wake_followers(self, outcome: _Outcome) -> None:
-        """Have followers whose fetches are parked here ask again: they have been given partitions to fetch."""
+        """Answer the parked fetches of followers that have new partitions to fetch."""
         followers: set[BrokerId] = set()
         for topic_partition, _ in outcome.leading:
             partition = self._hosted.get(topic_partition)
@@ -283,7 +285,7 @@ class ControllerRequests:
     # StopReplica
 
     async def stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
-        """Stop following, and delete logs where that is ordered, of partitions unknown here too."""
+        """Stop partitions, and delete their logs if ordered, also of partitions unknown here."""
         async with self._lock:
             error = self._check_sender(
                 request.is_kraft_controller, request.broker_epoch, request.controller_epoch
@@ -339,7 +341,7 @@ class ControllerRequests:
         return Error.NONE
 
     def _remove_logs(self, topic_partitions: list[TopicPartition]) -> bool:
-        """Remove logs, in a thread; True where a disk failed."""
+        """Remove logs, in a thread; return whether a disk failed."""
         try:
             self._store.remove_many(topic_partitions)
         except StorageError as failure:
@@ -360,7 +362,7 @@ class ControllerRequests:
         """Apply an UpdateMetadata.
 
         Raises:
-            RemoteProtocolError: it names a security protocol that there is none of.
+            RemoteProtocolError: it names an unknown security protocol.
         """
         async with self._lock:
             error = self._check_sender(

@@ -1,4 +1,4 @@
-"""The partitions that this broker hosts, and what it answers about those that it does not."""
+"""The partitions that this broker hosts, and its errors for those that it does not."""
 
 from collections.abc import Iterator
 
@@ -27,14 +27,14 @@ class HostedPartitions:
         self._metadata = metadata
 
     def __iter__(self) -> Iterator[Partition]:
-        """Go over the online partitions, as they are now."""
+        """Iterate over the present online partitions."""
         return iter(tuple(self.online.values()))
 
     def __len__(self) -> int:
         return len(self.online)
 
     def get(self, topic_partition: TopicPartition) -> Partition | None:
-        """Return a partition, or None where it is not hosted or its disk has failed."""
+        """Return a partition, or None if it is not hosted or its disk has failed."""
         return self.online.get(topic_partition)
 
     def find(self, topic_partition: TopicPartition) -> Partition:
@@ -49,11 +49,11 @@ class HostedPartitions:
         return partition
 
     def absence(self, topic_partition: TopicPartition) -> Error:
-        """Say why a partition is not here."""
+        """Return the error that says why a partition is not here."""
         if topic_partition in self.offline:
             return Error.KAFKA_STORAGE_ERROR
         if self._metadata.contains(topic_partition):
-            # It was here before a reassignment, or will be: the client has to look for its leader.
+            # It was here before a reassignment, or will be: the client must look for its leader.
             return Error.NOT_LEADER_OR_FOLLOWER
         return Error.UNKNOWN_TOPIC_OR_PARTITION
 

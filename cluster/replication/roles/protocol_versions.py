@@ -1,4 +1,4 @@
-"""Which version of an API a broker speaks to other brokers, by ``inter.broker.protocol.version``.
+"""The API versions that a broker uses towards other brokers, by ``inter.broker.protocol.version``.
 
 Brokers do not negotiate with each other: during a rolling upgrade this setting stays at the old release until every
 broker understands the new one.
@@ -8,14 +8,14 @@ from typing import Final, NamedTuple
 
 
 class InterBrokerVersions(NamedTuple):
-    """The versions that one release fixes."""
+    """The API versions of one release."""
 
     fetch: int
     list_offsets: int
 
 
 FETCH_BY_NAME: Final = 12
-"""The version to fall back to where a topic has no id: the last one that names topics."""
+"""The version to fall back to if a topic has no id: the last one that names topics."""
 
 _VERSIONS: Final[tuple[tuple[tuple[int, int], InterBrokerVersions], ...]] = (
     ((3, 0), InterBrokerVersions(fetch=12, list_offsets=7)),
@@ -27,10 +27,10 @@ _VERSIONS: Final[tuple[tuple[tuple[int, int], InterBrokerVersions], ...]] = (
 
 
 def inter_broker_versions(release: str) -> InterBrokerVersions:
-    """Return the versions that go with a release, such as ``3.9`` or ``3.9-IV0``.
+    """Return the API versions of a release, such as ``3.9`` or ``3.9-IV0``.
 
     Raises:
-        ValueError: a release before 3.0, or no release at all.
+        ValueError: it is a release before 3.0, or not a release.
     """
     major, minor = (int(part) for part in release.split("-")[0].split(".")[:2])
     found = [versions for since, versions in _VERSIONS if since <= (major, minor)]

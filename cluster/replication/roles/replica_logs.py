@@ -1,4 +1,4 @@
-"""The logs under the replicas that the controller orders: found, or made, and taken into use."""
+"""Finds or creates the logs of the replicas that the controller orders, and puts them into use."""
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MADE_AT_ONCE: Final = 64
-"""Logs made in one call of a thread."""
+"""How many logs are created in one call of a thread."""
 Errors = dict[TopicPartition, Error]
 
 
 class ReplicaLogs:
-    """Gives each order its log.
+    """Provides each order with its log.
 
     Args:
         broker_id: This broker.
         store: The logs.
         hosted: The partitions that have theirs.
         high_watermarks: As checkpointed at the last stop; each is used once.
-        log_configs: Gives topics' settings.
-        state_births: Gives the ZooKeeper transaction in which each partition first got a leader.
+        log_configs: Returns topics' settings.
+        state_births: Returns the ZooKeeper transaction in which each partition first got a leader.
         offload: Runs slow file operations beside the loop.
     """
 
@@ -56,9 +56,9 @@ class ReplicaLogs:
     async def refuse_lost(self, orders: list[RoleOrder], errors: Errors) -> None:
         """Take out the orders whose log should be on disk and is not, with an error for each.
 
-        A member of the ISR has a log that others rely on, unless it was never asked to make one: the controller that
-        created the topic, or this broker, died before. Then the partition's state in ZooKeeper is younger than our
-        directories, and no checkpoint of ours names it.
+        A member of the ISR has a log that others rely on, unless it was never told to create one: the controller that
+        created the topic, or this broker, died before. In that case the partition's state in ZooKeeper is younger than
+        our directories, and no checkpoint of ours names it.
 
         Raises:
             ZooKeeperError: the age of the partitions cannot be read.
@@ -84,10 +84,10 @@ class ReplicaLogs:
         orders[:] = [order for order in orders if order.topic_partition not in lost]
 
     async def provide(self, orders: Sequence[RoleOrder], errors: Errors) -> None:
-        """Find or make the log of each order; those that fail get an error and no log.
+        """Find or create the log of each order; those that fail get an error and no log.
 
         Raises:
-            ZooKeeperError: topics' settings cannot be read; nothing was made.
+            ZooKeeperError: topics' settings cannot be read; nothing was created.
         """
         missing: list[RoleOrder] = []
         for order in orders:
@@ -108,7 +108,7 @@ class ReplicaLogs:
             some = orders[start : start + MADE_AT_ONCE]
             await self._offload(lambda some=some: self._make(some, configs, errors))  # type: ignore[misc]
         while changes != self._store.config_changes:
-            # Settings that changed since they were read did not find these logs.
+            # Settings that changed since they were read were not applied to these logs, which did not exist yet.
             changes = self._store.config_changes
             configs = await self._log_configs(topics)
             for order in orders:
@@ -116,7 +116,7 @@ class ReplicaLogs:
                     order.log.update_config(configs[order.topic_partition.topic])
 
     def _make(self, orders: Sequence[RoleOrder], configs: "Mapping[str, LogConfig]", errors: Errors) -> None:
-        """Make logs, in a thread."""
+        """Create logs, in a thread."""
         store = self._store
         for order in orders:
             key = order.topic_partition
@@ -135,7 +135,7 @@ class ReplicaLogs:
                     order.log = None
 
     def _adopt(self, order: RoleOrder, log: "Log", errors: Errors) -> bool:
-        """Take a log into use: its topic id, and at the first time its high watermark."""
+        """Put a log into use: set its topic id and, the first time, its high watermark."""
         key = order.topic_partition
         try:
             log.log_directory.check_online()
