@@ -39,7 +39,7 @@ class BrokerChannel(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         ...
 
 
@@ -105,8 +105,8 @@ class BrokerClient:
     async def request(self, message: Request, version: int) -> Any:
         """Send a request and wait for its answer.
 
-        Cancelled while waiting, it closes the connection: the answer would otherwise be taken for the next
-        one's. The request may have been carried out.
+        If cancelled while waiting, it closes the connection: otherwise the answer would be read as that of the next
+        request. The request may have been carried out.
 
         Args:
             message: The request.
@@ -153,7 +153,7 @@ class BrokerClient:
                 self.close()
 
     async def wait_ended(self) -> None:
-        """Wait, while nothing is asked, until the other side ends the connection; for ever where there is none.
+        """Wait, while no request is under way, until the other side ends the connection; for ever if there is none.
 
         Data that nobody asked for ends it, too. If cancelled, the connection stays as it is.
 

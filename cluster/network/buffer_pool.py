@@ -43,7 +43,7 @@ class BufferPool:
         return memoryview(bytearray(capacity))
 
     def give_back(self, buffer: memoryview) -> None:
-        """Take a buffer back; nobody may use it, or views of it, any more."""
+        """Take a buffer back; neither it nor views of it may be used any more."""
         capacity = len(buffer)
         if self._idle_bytes + capacity > self._idle_bytes_max:
             return

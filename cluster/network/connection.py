@@ -214,7 +214,7 @@ class Connection(ABC):
         self.unauthenticated_since = now
 
     def authenticated(self, frame_size_max: int | None = None) -> None:
-        """Take note that the peer has proved its identity, and take requests of up to `frame_size_max` bytes."""
+        """Record that the peer has proved its identity, and accept requests of up to `frame_size_max` bytes."""
         self.unauthenticated_since = None
         if frame_size_max is not None:
             self._limit_frames(frame_size_max)

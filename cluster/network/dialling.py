@@ -35,7 +35,7 @@ class Link(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the connection; may be called again."""
+        """Close the connection; can be called again."""
         ...
 
 

@@ -1,8 +1,7 @@
 """Where a broker listens and what it advertises: Kafka's ``listeners`` and ``advertised.listeners``.
 
-A listener is written ``NAME://host:port``. An empty host binds every interface; IPv6 addresses stand in
-brackets. The security protocol of a name comes from ``listener.security.protocol.map``, or is the name
-itself.
+A listener is written ``NAME://host:port``. An empty host binds every interface; IPv6 addresses are in brackets. The
+security protocol of a name comes from ``listener.security.protocol.map``, or is the name itself.
 """
 
 from collections.abc import Mapping, Sequence

@@ -70,7 +70,7 @@ class FrameReader:
         return buffer[self._end :]
 
     def received(self, count: int) -> None:
-        """Take note that `count` bytes were written to the front of `space`."""
+        """Record that `count` bytes were written to the front of `space`."""
         self._end += count
 
     def next_frame(self) -> memoryview | None:

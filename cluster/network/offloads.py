@@ -28,7 +28,7 @@ class Offload(Protocol):
 
 
 class Offloads(NamedTuple):
-    """Where work of each kind goes. Cancelled, each waits for its work to end.
+    """The offload for each kind of work. If cancelled, each waits for its work to end.
 
     Attributes:
         reads: Reads of logs that may touch the disk.

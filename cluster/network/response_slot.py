@@ -116,7 +116,7 @@ class ResponseSlot:
     def close(self) -> None:
         """Finish by dropping the connection after the answers to earlier requests have gone out.
 
-        Later requests are not begun any more.
+        Later requests are not begun.
         """
         self.connection.stop_reading()
         self.complete(CLOSE)

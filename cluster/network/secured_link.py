@@ -76,7 +76,7 @@ class TlsLink:
                 return 0
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._link.close()
 
     async def _flush(self) -> None:
@@ -135,7 +135,7 @@ class AuthenticatedLink:
         return await self._link.receive_into(space)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._link.close()
 
 

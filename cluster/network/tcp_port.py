@@ -56,7 +56,7 @@ class TcpPort:
         try:
             trio.lowlevel.notify_closing(self._socket)
         except RuntimeError:
-            pass  # outside a trio run nobody waits for it
+            pass  # outside a trio run no task waits for it
         self._socket.close()
 
     async def accept_all(self, nursery: trio.Nursery) -> None:

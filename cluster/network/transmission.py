@@ -210,7 +210,7 @@ class Transmission:
         done = self._done + len(data)
         self._pop_range()
         if done < file_range.size:
-            # The rest stands behind the bytes, as a range of its own.
+            # The rest follows the bytes, as a range of its own.
             left = file_range.size - done
             self._queue.appendleft(FileRange(file_range.file, file_range.position + done, left, hot=False))
         self._queue.appendleft(data)

@@ -88,10 +88,7 @@ class Compaction:
         return [log for log in logs if log is not None]
 
     async def run(self) -> None:
-        """Clean for ever.
-
-        Cancelled, it kills its workers, waits for their end, and removes what they left unfinished.
-        """
+        """Clean until cancelled; then kill the workers, wait for their end, and remove their unfinished files."""
         if not self._config.log_cleaner_enable:
             logger.warning("log.cleaner.enable is false: compacted topics, __consumer_offsets too, only grow")
             await trio.sleep_forever()

@@ -49,7 +49,7 @@ class AclRule(NamedTuple):
     """One rule of a resource pattern.
 
     Attributes:
-        principal: `Type:name`; `User:*` is everybody.
+        principal: `Type:name`; `User:*` is every user.
         host: The client's address as Java writes it, or `*`.
         operation: What is allowed or denied; ALL includes every operation.
         permission: Which of the two.

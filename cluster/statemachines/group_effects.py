@@ -44,7 +44,7 @@ class SyncAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AnswerJoin:
-    """Answer the JoinGroup that ``token`` stands for."""
+    """Answer the JoinGroup that ``token`` identifies."""
 
     token: object
     answer: JoinAnswer
@@ -52,7 +52,7 @@ class AnswerJoin:
 
 @dataclass(frozen=True, slots=True)
 class AnswerSync:
-    """Answer the SyncGroup that ``token`` stands for."""
+    """Answer the SyncGroup that ``token`` identifies."""
 
     token: object
     answer: SyncAnswer

@@ -51,7 +51,7 @@ class Join:
     """A JoinGroup request.
 
     Attributes:
-        token: What stands for the request in the effect that answers it.
+        token: Identifies the request in the effect that answers it.
         new_member_id: The id to use if the member is given one: the shell draws it, because this module is
             deterministic.
         require_known_member_id: The client understands MEMBER_ID_REQUIRED (version 4 and later).

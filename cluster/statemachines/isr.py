@@ -157,7 +157,7 @@ class ChangeCommitted:
 
 @dataclass(frozen=True, slots=True)
 class ChangeRefused:
-    """The write certainly did not happen, and may be tried again from here."""
+    """The write certainly did not happen, and can be tried again from here."""
 
 
 @dataclass(frozen=True, slots=True)

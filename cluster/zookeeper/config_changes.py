@@ -25,7 +25,7 @@ class ConfigChanges:
         await self._notifications.mark_read()
 
     async def follow(self, on_change: Callable[[str], Awaitable[None]]) -> None:
-        """Report each change, across reconnections and expiries; runs until it is cancelled.
+        """Report each change, across reconnections; runs until it is cancelled.
 
         Args:
             on_change: Called with the entity path (`topics/<t>`, `brokers/<id>`, ...), one at a time. A

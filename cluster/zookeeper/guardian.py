@@ -218,11 +218,11 @@ def run_guarded(child_main: Callable[[GuardianLink], int]) -> int:
     Call it first thing in the process: only one thread may be running.
 
     Args:
-        child_main: The broker. It gets the link to announce its session on, and returns the exit status.
+        child_main: The broker. It receives the link on which to announce its session, and returns the exit status.
 
     Returns:
         In the parent, what the process should exit with: the child's status, or 128 and the number of the signal
-        that killed it. In the child it does not return: the child exits.
+        that killed it. In the child this does not return: the child exits.
 
     Raises:
         RuntimeError: other threads are running: a fork would keep their locks, but not the threads.

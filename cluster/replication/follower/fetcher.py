@@ -180,7 +180,7 @@ class Fetcher:
         return self.states.pop(topic_partition, None) is not None
 
     def log_start_moved(self, topic_partition: TopicPartition) -> None:
-        """Tell the leader, with the next request, where the local log starts: deleting records waits for it."""
+        """Tell the leader, with the next request, where the local log starts: DeleteRecords waits for it."""
         if topic_partition in self.states:
             self._changed[topic_partition] = None
 
@@ -191,7 +191,7 @@ class Fetcher:
             channel.close()
 
     async def run(self) -> NoReturn:
-        """Fetch for ever. Cancelled, it closes its connection; logs end with a whole batch."""
+        """Fetch until cancelled; then close the connection. Logs end with a whole batch."""
         try:
             while True:
                 await self._round()

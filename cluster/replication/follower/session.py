@@ -1,6 +1,6 @@
 """The follower's half of a fetch session (KIP-227): sends the leader only what changed since the last request.
 
-- The first request is full: it names every partition and asks for a session. If the leader gives one, later requests
+- The first request is full: it names every partition and asks for a session. If the leader creates one, later requests
   are incremental: partitions whose offset, epoch or log start changed, and those to forget.
 - Any failure, of the network or of the session, starts over with a full request that also closes the old session.
 - A session names topics by id or by name, never both; to change from one to the other, it starts over.

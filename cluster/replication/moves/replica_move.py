@@ -44,7 +44,7 @@ class ReplicaMove:
         future: The future log.
         store: The logs.
         clock: Wall time, for retention in the copy.
-        offload: Runs slow file operations beside the loop.
+        offload: Runs slow file operations off the loop.
         throttle: Limits all moves together.
         chunk_bytes: How many bytes are copied at a time.
         on_promoted: Called with the partition just after its log was replaced.

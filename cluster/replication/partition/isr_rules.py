@@ -1,4 +1,4 @@
-"""The rules by which a leader judges its followers: how far is replicated, and who is in sync.
+"""The rules by which a leader judges its followers: how far records are replicated, and which followers are in sync.
 
 The high watermark is the smallest log end among the *maximal* ISR and those live replicas outside it that are caught
 up, so that it does not outrun a replica that is about to join. It stands still while the ISR is smaller than

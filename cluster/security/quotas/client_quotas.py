@@ -99,7 +99,7 @@ class RateQuota(_Metered[RateMeter]):
         self._throttle_ms_max = throttle_ms_max
 
     def record(self, user: str, client_id: str, value: float, now_ms: int) -> int:
-        """Count what a client used, and return for how many milliseconds it is to be held back."""
+        """Count what a client used, and return for how many milliseconds it is to be throttled."""
         found = self.grant_of(user, client_id)
         if found is None:
             return 0
