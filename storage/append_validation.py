@@ -1,7 +1,6 @@
-"""What a leader does to records before they are written: check them, give them their offsets, convert what
-must be.
+"""A leader's work on records before they are written: check them, assign their offsets, convert where needed.
 
-A v2 batch whose codec is kept is checked by its header and checksum, and patched where it lies. Records are
+A v2 batch whose codec is kept is checked by its header and checksum, and patched in place. Records are
 walked only where a topic asks for it: keys on a compacted topic, bounds on timestamps, another codec. Only old
 formats are decoded, to be converted.
 """
@@ -63,22 +62,22 @@ def prepare_batch(
     now: WallMs,
     origin: AppendOrigin,
 ) -> PreparedBatch:
-    """Check and patch what a client or coordinator wants appended.
+    """Check and patch the records that a client or coordinator appends.
 
     Args:
-        records: the whole message set; patched in place where that does. An incomplete last batch is dropped.
+        records: the whole message set; patched in place where possible. An incomplete last batch is dropped.
         config: the topic's settings.
         first_offset: the log's end, which becomes the offset of the first record.
         leader_epoch: our epoch, which becomes the batch's.
         now: becomes each record's timestamp where the topic says LogAppendTime.
-        origin: who brings it.
+        origin: who sent it.
 
     Raises:
-        CorruptBatchError: a checksum does not fit, or sizes lead nowhere.
+        CorruptBatchError: a checksum does not match, or a size is impossible.
         RecordTooLargeError: the batch is above `max.message.bytes`.
-        InvalidRecordError: the batch contradicts itself, is not one, or has records that the topic does not
-            take.
-        UnsupportedCodecError: a codec that is none, or that its format cannot carry.
+        InvalidRecordError: the batch contradicts itself, is not exactly one, or has records that the topic does not
+            accept.
+        UnsupportedCodecError: an unknown codec, or one that the batch's format cannot carry.
     """
     try:
         magic = peek_magic(records)
@@ -189,13 +188,13 @@ def _must_look_inside(config: LogConfig, header: BatchHeader, now: WallMs, origi
 def _check_records(
     records: memoryview | bytearray, header: BatchHeader, config: LogConfig, now: WallMs
 ) -> tuple[bytes, WallMs]:
-    """Check what the topic asks of records; return them, decompressed, and their greatest timestamp."""
+    """Check records against the topic's settings; return them, decompressed, and their greatest timestamp."""
     earliest, latest = _bounds(config, now)
     try:
         data = records_bytes(records, 0, header)
         found = check_records(data, header, earliest, latest)
     except CorruptRecordError as error:
-        # The checksum fits: the producer wrote it so.
+        # The checksum matches: the producer wrote it so.
         raise InvalidRecordError(str(error)) from error
     _refuse(found.keyless, found.untimely, config, now)
     return data, found.max_timestamp
@@ -212,7 +211,7 @@ def _bounds(config: LogConfig, now: WallMs) -> tuple[int, int]:
 def _refuse(
     keyless: Sequence[int], untimely: Sequence[tuple[int, WallMs]], config: LogConfig, now: WallMs
 ) -> None:
-    """Raise what is wrong with records, each named once."""
+    """Raise an error that names each invalid record once; return if there is none."""
     wrong: dict[int, str] = {}
     if config.compacts:
         wrong |= dict.fromkeys(keyless, "Compacted topic cannot accept message without key")

@@ -1,4 +1,4 @@
-"""Appending to a log: a leader's records, which get their offsets here, and a follower's, which have them."""
+"""Appending to a log: a leader's records, which get their offsets here, and a follower's, which already have theirs."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -76,20 +76,20 @@ class LogAppender:
     ) -> AppendResult:
         """Check records, give them their offsets, and write them.
 
-        Worked example: the log ends at 1200, and a client's batch of three records comes. It is patched to
+        Worked example: the log ends at 1200, and a client sends a batch of three records. It is patched to
         base offset 1200 and our epoch, written, and the log ends at 1203; the result says 1200 to 1202.
 
         Args:
-            records: a whole message set as it came, one v2 batch or messages of older formats. Patched in
+            records: a whole message set as received, one v2 batch or messages of older formats. Patched in
                 place where it can be.
             leader_epoch: ours.
             now: wall time.
-            origin: who brings them.
-            token: the proof that a transaction is known to its coordinator; None where none is demanded.
+            origin: who sent them.
+            token: the proof that a transaction is known to its coordinator; None where none is required.
 
         Raises:
-            StorageError: the disk failed; whether the records are in the log shows at recovery.
-            LogError: another one: the records were refused, and nothing was written. `prepare_batch` and
+            StorageError: the disk failed; only recovery can tell whether the records are in the log.
+            LogError: any other one: the records were refused, and nothing was written. `prepare_batch` and
                 `ProducerState.check` say why.
         """
         self._files.log_directory.check_online()
@@ -160,10 +160,10 @@ class LogAppender:
             records: batches and, from old logs, messages; an incomplete last one is ignored.
 
         Returns:
-            What was appended; -1 as both offsets where `records` holds nothing whole.
+            What was appended; both offsets are -1 where `records` holds no complete batch.
 
         Raises:
-            CorruptBatchError: a checksum does not fit; nothing was written.
+            CorruptBatchError: a checksum does not match; nothing was written.
             UnexpectedAppendOffsetError: the batches are out of order, or begin below the log's end; nothing
                 was written.
             RecordBatchTooLargeError: more bytes than a segment may have.
@@ -231,12 +231,12 @@ class LogAppender:
     def _append_some(
         self, view: memoryview, batches: list[tuple[int, BatchHeader]], start: int, size: int
     ) -> int:
-        """Append the batches from `start` on that go into one segment; return the first that was not."""
+        """Append the batches from `start` on that fit into one segment; return the index of the first that did not."""
         segments, now = self._segments, self._files.log_directory.clock.wall_ms()
         first_position, first = batches[start]
         stop = len(batches)
         if size - first_position > segments.config.segment_bytes:
-            # A fetch may bring more than a segment takes.
+            # A fetch may return more than a segment can hold.
             stop = start + 1
             limit = first_position + segments.config.segment_bytes
             while stop < len(batches) and batches[stop][0] + batches[stop][1].size <= limit:
@@ -275,9 +275,8 @@ class LogAppender:
             config.roll_ms,
             config.segment_index_bytes,
         ):
-            # At the log's end, even if a follower's next batch comes after a gap: so the segments of a log that was
-            # never compacted follow each other without one, and recovery can tell when a crash has lost the end of a
-            # segment.
+            # At the log's end, even if a follower's next batch comes after a gap. The segments of a log that was never
+            # compacted then have no gaps between them, so recovery can tell when a crash has lost the end of a segment.
             reachable = last_offset - self._segments.end_offset <= RELATIVE_OFFSET_MAX
             return self._roll(self._segments.end_offset if reachable else first_offset)
         return active

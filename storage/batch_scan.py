@@ -1,7 +1,7 @@
 """Walking the batches of a .log file by their headers, without decoding a record.
 
-A file may hold v2 batches and, where an old Kafka wrote it, messages of the formats before; those are shown
-with a header that says as much as theirs does: their offset as base and last, their timestamp, no producer.
+A file may hold v2 batches and, where an old Kafka wrote it, messages of the formats before; those get a header with
+what they have: their offset as base and last offset, their timestamp, no producer.
 """
 
 import struct
@@ -83,7 +83,7 @@ def scan_headers(file: DiskFile, position: int, end: int) -> Iterator[tuple[int,
     silently.
 
     Raises:
-        CorruptRecordError: what follows is no batch; those before it have been given.
+        CorruptRecordError: what follows is no batch; those before it have been yielded.
         OSError: the disk failed.
     """
     buffer, start = b"", position
@@ -104,11 +104,11 @@ def scan_headers(file: DiskFile, position: int, end: int) -> Iterator[tuple[int,
 
 
 def scan_batches(file: DiskFile, position: int, end: int) -> Iterator[tuple[int, BatchHeader, bytes, int]]:
-    """Return each whole batch in [position, end): its position, its header, and a buffer with where in it the
-    batch begins.
+    """Return each whole batch in [position, end): its position, its header, a buffer that holds it, and where in that
+    buffer it begins.
 
     Raises:
-        CorruptRecordError: what follows is no batch; those before it have been given.
+        CorruptRecordError: what follows is no batch; those before it have been yielded.
         OSError: the disk failed.
     """
     buffer, start = b"", position

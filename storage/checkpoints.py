@@ -5,8 +5,8 @@
     orders 0 1200      topic, partition, offset
     orders 1 77
 
-They are replaced atomically, and never trusted: one that cannot be read is an empty one to the caller, who
-then recovers more than was needed, and never less.
+They are replaced atomically, and never trusted: an unreadable one counts as empty, so the caller recovers more than
+needed, never less.
 """
 
 import logging
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class MalformedCheckpointError(ValueError):
-    """A checkpoint file that does not read as one; its text says which line."""
+    """A checkpoint file that cannot be parsed; the text names the line."""
 
 
 def encode_lines(entries: Sequence[str]) -> bytes:
@@ -82,14 +82,13 @@ class OffsetCheckpoint:
             return {}
 
     def write(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """Replace the file with these offsets, as they are when it is this writer's turn; they survive power loss on
-        return.
+        """Replace the file with these offsets, read once the lock is held; they survive power loss on return.
 
         Raises:
             OSError: the disk failed; the old file is intact.
         """
         with self._writing:
-            # A thread's periodic checkpoint and a truncation on the loop would share the temporary file. What is to
-            # be written is looked at last, so that a slow writer does not bring back what a later one left out.
+            # A thread's periodic checkpoint and a truncation on the loop would share the temporary file. The offsets
+            # are read under the lock, so that a slow writer does not bring back an entry that a later one left out.
             lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in dict(offsets).items()]
             self._disk.replace(self.path, encode_lines(lines), sync=True)

@@ -1,8 +1,8 @@
-"""Reads that would wait for the disk: finding them out, and doing the waiting in a thread.
+"""Lookups that would wait for the disk: find them, and read what they need in a thread.
 
 A reader that is far behind asks for offsets whose index and batches have left the page cache. Looking them up on the
-loop would hold everybody up for as long as the disk takes, so what the lookup will touch is read before, beside the
-loop, by descriptors of its own: segments come and go meanwhile. The lookup itself stays on the loop, where it finds its
+loop would block it for as long as the disk takes. So a thread first reads what the lookup will touch, through
+descriptors of its own, since segments come and go meanwhile. The lookup itself stays on the loop, where it finds its
 pages in memory.
 """
 
@@ -26,11 +26,11 @@ _AHEAD: Final = 256 * 1024
 
 
 class ColdPlace(NamedTuple):
-    """What is to be read before an offset is looked up.
+    """The files to read before an offset is looked up.
 
     Attributes:
-        disk: Where it is.
-        segment: Which holds the offset.
+        disk: The disk that holds them.
+        segment: The segment that holds the offset.
         offset: The offset.
         paths: Of its .log, offset index, time index and transaction index.
     """
@@ -41,7 +41,7 @@ class ColdPlace(NamedTuple):
     paths: Sequence[str]
 
     def read(self) -> None:
-        """Read it, in a thread. What fails here fails again in the lookup, which reports it."""
+        """Read the files; for a thread. An error here is ignored: the lookup meets it again, and reports it."""
         log, *indexes = self.paths
         with suppress(OSError):
             index, *_ = [_read_whole(self.disk, path) for path in indexes]
@@ -53,11 +53,11 @@ class ColdPlace(NamedTuple):
 
 
 def cold_place(segments: Segments, offset: Offset, now: float) -> ColdPlace | None:
-    """Return what is to be read before an offset is looked up; None where that waits for no disk.
+    """Return the files to read before an offset is looked up; None where the lookup does not wait for the disk.
 
     Args:
         segments: The log's.
-        offset: Which will be looked up.
+        offset: The offset that will be looked up.
         now: A reading of the monotonic clock, in seconds.
     """
     if offset >= segments.end_offset or segments.is_position_known(offset):
@@ -86,7 +86,7 @@ def _read_whole(disk: Disk, path: str) -> bytes:
 
 
 def _position(index: bytes, relative: int) -> int:
-    """Return where a lookup will begin, as `OffsetIndex.lookup` does."""
+    """Return the position at which a lookup will begin, as `OffsetIndex.lookup` does."""
     count = len(index) // ENTRY_SIZE
     slot = bisect_right(range(count), relative, key=lambda slot: _field(index, slot * ENTRY_SIZE)) - 1
     return 0 if slot < 0 else max(0, _field(index, slot * ENTRY_SIZE + 4))

@@ -1,4 +1,4 @@
-"""Whose a broker's log directories are: the cluster and broker that `meta.properties` names in each."""
+"""The owner of each log directory: the cluster and broker that its `meta.properties` names."""
 
 from storage.disk import Disk
 from storage.errors import InconsistentDirectoryError
@@ -20,7 +20,7 @@ class DirectoryIdentity:
         self.formatted_at: int | None = None
 
     def read(self) -> dict[str, MetaProperties | None]:
-        """Read what each usable directory says of itself.
+        """Read the identity of each usable directory.
 
         Raises:
             InconsistentDirectoryError: one makes no sense.
@@ -58,7 +58,7 @@ class DirectoryIdentity:
                 )
 
     def write(self, cluster_id: str, broker_id: BrokerId, zxid: int) -> None:
-        """Write into every usable directory whose it is and since when, where it does not say so already.
+        """Write the owner and the time of first use into every usable directory that lacks them.
 
         Args:
             cluster_id: the cluster's.

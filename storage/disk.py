@@ -51,7 +51,7 @@ class DiskFile(Protocol):
         ...
 
     def is_cached(self, size: int, position: int) -> bool:
-        """Whether `pread` would find `size` bytes at `position` in memory; where nobody knows, it would."""
+        """Whether `pread` would find `size` bytes at `position` in memory; True where the system cannot tell."""
         ...
 
     def write_at(self, data: bytes | bytearray | memoryview, position: int) -> None:
@@ -109,7 +109,7 @@ class Disk(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is such a file or directory."""
+        """Return whether there is such a file or directory."""
         ...
 
     def list_directory(self, path: str) -> Sequence[DirectoryEntry]:
@@ -176,7 +176,7 @@ class RealFile:
         data = os.pread(self._fd, size, position)
         if len(data) == size or not data:
             return data
-        # The kernel gives at most 2 GiB at a time, and less where a signal came between.
+        # The kernel reads at most 2 GiB at a time, and less where a signal interrupts it.
         parts = [data]
         got = len(data)
         while got < size and (data := os.pread(self._fd, size - got, position + got)):
@@ -185,7 +185,7 @@ class RealFile:
         return b"".join(parts)
 
     def is_cached(self, size: int, position: int) -> bool:
-        """Whether bytes are in the page cache; a file system in memory knows no such question."""
+        """Whether bytes are in the page cache; a file system in memory may not support the question."""
         if not size:
             return True
         try:
@@ -256,7 +256,7 @@ class RealLock:
         self._fd = fd
 
     def release(self) -> None:
-        """Close the file, which gives both locks up."""
+        """Close the file, which releases both locks."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -308,7 +308,7 @@ class RealDisk:
             self.sync_directory(os.path.dirname(path))
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is such a file or directory."""
+        """Return whether there is such a file or directory."""
         return os.path.exists(path)
 
     def list_directory(self, path: str) -> Sequence[DirectoryEntry]:

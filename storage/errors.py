@@ -82,7 +82,7 @@ class InvalidTimestampError(InvalidRecordError):
 
 
 class UnsupportedCodecError(LogError):
-    """A compression codec that the batch's format cannot carry, or none that we know:
+    """A compression codec that the batch's format cannot carry, or an unknown one:
     UNSUPPORTED_COMPRESSION_TYPE.
     """
 
@@ -90,7 +90,7 @@ class UnsupportedCodecError(LogError):
 
 
 class UnsupportedForMessageFormatError(LogError):
-    """Something that old message formats cannot say: UNSUPPORTED_FOR_MESSAGE_FORMAT."""
+    """Something that old message formats cannot express: UNSUPPORTED_FOR_MESSAGE_FORMAT."""
 
     kafka_error = Error.UNSUPPORTED_FOR_MESSAGE_FORMAT
 

@@ -12,9 +12,9 @@ class LogFlusher:
     """The recovery point of a log, and the syncs that move it.
 
     Attributes:
-        recovery_point: what is below it is known to be on disk.
+        recovery_point: the offset below which all is known to be on disk.
         last_flush: when a flush last ended, or the log was opened.
-        unsettled: whether the log's end was cut off and a crash may undo that: `settle` has to come before an append.
+        unsettled: whether the log's end was cut off and a crash may undo that: `settle` has to run before an append.
     """
 
     __slots__ = (
@@ -38,15 +38,15 @@ class LogFlusher:
 
     @contextmanager
     def removing(self) -> Iterator[None]:
-        """Rename or remove files within: a flush that runs beside it leaves the recovery point where it was put."""
+        """Hold this while files are renamed or removed: a flush under way then does not move the recovery point."""
         with self._lock:
             self._removals += 1
             yield
 
     def lower_recovery_point(self, offset: Offset) -> None:
-        """Take the recovery point back, before what is beyond it is cut off; within `removing`. `settle` has to follow.
+        """Lower the recovery point before the log is cut there; call it within `removing`, and `settle` afterwards.
 
-        What is written there anew must not pass for flushed.
+        New records there must not count as flushed.
         """
         self.unsettled = True
         self.recovery_point = min(self.recovery_point, offset)
@@ -55,8 +55,8 @@ class LogFlusher:
     def settle(self) -> None:
         """Make a cut survive power loss, so that the log may be appended to; may run in a thread.
 
-        New records take the place of those that were cut. Where a crash lost the new ones and kept what follows them,
-        or the old recovery point, the old ones would stand in their place.
+        New records overwrite those that were cut. If a crash lost the new ones, but kept what follows them or the old
+        recovery point, the old ones would reappear in their place.
 
         Raises:
             StorageError: the disk failed.

@@ -1,5 +1,5 @@
-"""At which offset each leader epoch began: what a follower needs to find where its log parted from the
-leader's (KIP-101, KIP-279).
+"""The start offset of each leader epoch: what a follower needs to find where its log diverged from the leader's
+(KIP-101, KIP-279).
 
 Entries rise strictly in epoch and in start offset. They are kept in `leader-epoch-checkpoint`:
 
@@ -47,9 +47,9 @@ class LeaderEpochCache:
     """The leader epochs of one log, and their file.
 
     New epochs, and epochs that go with the log's end, wait in memory for `write` or `sync`: a broker that becomes the
-    leader of a thousand partitions does not write as many files on its loop. The log calls `sync` before it lets its
-    recovery point pass. What a crash loses until then, recovery finds again in the batches past the recovery point.
-    Other changes are written at once, and not synced.
+    leader of a thousand partitions does not write as many files on its loop. The log calls `sync` before its recovery
+    point passes them. What a crash loses until then, recovery finds again in the batches past the recovery point. Other
+    changes are written at once, and not synced.
     """
 
     __slots__ = ("_changing", "_disk", "_epochs", "_path", "_starts", "_unsynced", "_unwritten", "_writing")
@@ -116,7 +116,7 @@ class LeaderEpochCache:
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
         """Note that an epoch begins at an offset; entries that contradict it go.
 
-        The newest epoch again, from where it began or later, says nothing new. The file waits for `write`.
+        Assigning the newest epoch again, at its start or later, changes nothing. The file waits for `write`.
         """
         if epoch < 0 or start_offset < 0:
             raise ValueError(f"no leader epoch: {epoch} from {start_offset}")
@@ -143,7 +143,7 @@ class LeaderEpochCache:
         """Return the largest known epoch not above `epoch`, and where it ended.
 
         Args:
-            epoch: what the other side has.
+            epoch: the other side's epoch.
             log_end_offset: where our log ends, which is where the newest epoch does.
 
         Returns:
@@ -197,7 +197,7 @@ class LeaderEpochCache:
             self._write()
 
     def take_over(self, other: "LeaderEpochCache") -> None:
-        """Know what another cache knows, whose log has the same records.
+        """Adopt the epochs of another cache whose log has the same records.
 
         Raises:
             OSError: the file could not be written.

@@ -17,7 +17,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class LoadProgress(NamedTuple):
-    """How far a log directory's recovery is.
+    """How far a log directory's recovery has got.
 
     Attributes:
         directory: its path.
@@ -50,12 +50,12 @@ def load_directory(
     progress: Callable[[LoadProgress], None] | None = None,
     threads: int = 1,
 ) -> LoadedDirectory:
-    """Open every log of a directory that is locked, and take its clean-shutdown marker away.
+    """Open every log of a locked directory, and remove its clean-shutdown marker.
 
     Args:
         log_directory: the directory.
-        make: makes the object of a log, which is opened here.
-        progress: called after each log and recovered segment; from several threads if there are.
+        make: creates the object of a log, which is opened here.
+        progress: called after each log and recovered segment; from several threads if `threads` allows them.
         threads: how many logs are recovered at a time. After a clean stop there is nothing that threads would speed up.
 
     Raises:
@@ -111,20 +111,20 @@ def load_directory(
 
 
 def _is_foreign(log_directory: LogDirectory) -> bool:
-    """Tell whether Apache Kafka has written a directory, and nobody else.
+    """Return whether Apache Kafka alone has written a directory.
 
-    Its followers begin a segment at the next batch that they are sent. So those of a compacted log may have a gap
-    before it that nothing else tells of; ours never have.
+    Its followers begin a segment at the next batch that they are sent. So the segments of a compacted log may have gaps
+    between them that nothing else explains; ours never do.
     """
     try:
         properties = read_meta_properties(log_directory.disk, log_directory.path)
     except InconsistentDirectoryError:
-        return False  # it is refused where its owner is asked for
+        return False  # refused later, when its owner is checked
     return properties is not None and properties.formatted_zxid is None
 
 
 def _partitions(log_directory: LogDirectory) -> list[tuple[TopicPartition, str, str]]:
-    """List the partitions' directories; those marked for deletion go soon."""
+    """List the partitions' directories; those marked for deletion are scheduled for removal."""
     found = []
     for entry in log_directory.disk.list_directory(log_directory.path):
         if not entry.is_directory:

@@ -1,7 +1,7 @@
-"""A partition's log: what leaders and followers append to, and everybody reads.
+"""A partition's log: leaders and followers append to it, clients and followers read it.
 
     log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset
-    recovery_point <= log_end_offset: what is below it is known to be on disk
+    recovery_point <= log_end_offset: all below the recovery point is known to be on disk
 
 All methods are synchronous and meant for one thread, the broker's loop; those that may take long (`open`, `flush`,
 `close`) are safe to run in another thread beside appends and reads. An operation that the disk fails takes the log's
@@ -47,7 +47,7 @@ __all__ = ["AppendOrigin", "AppendResult", "Log", "LogOffsetMetadata", "LogRead"
 
 
 class Log:
-    """One partition's log. Its parts do the work, each for one side of it.
+    """One partition's log. Its parts do the work, one for each concern.
 
     Attributes:
         topic_partition: whose.
@@ -120,7 +120,7 @@ class Log:
             log_start: as checkpointed.
             recovery_point: as checkpointed.
             clean: whether its log directory was closed cleanly.
-            compacted_to: up to where it is compacted, as checkpointed.
+            compacted_to: the offset up to which it is compacted, as checkpointed.
             progress: called with the number of bytes recovered.
 
         Raises:
@@ -154,7 +154,7 @@ class Log:
         return self.segments.config
 
     def update_config(self, config: LogConfig) -> None:
-        """Take new settings; they hold from the next append, roll and retention pass on."""
+        """Take new settings; they apply from the next append, roll and retention pass on."""
         self.segments.config = config
 
     @property
@@ -264,7 +264,9 @@ class Log:
     # Reading
 
     def cold_place(self, offset: Offset, now: float) -> ColdPlace | None:
-        """Return what is to be read in a thread before an offset is looked up; None where that waits for no disk."""
+        """Return the files to read in a thread before an offset is looked up; None where the lookup does not wait for
+        the disk.
+        """
         return cold_place(self._files.segments, offset, now)
 
     def read(self, offset: Offset, max_bytes: int, *, upper_bound: Offset, min_one_batch: bool) -> LogRead:
@@ -276,7 +278,7 @@ class Log:
         return self._reader.collect_aborted_transactions(start, end)
 
     def aborted_transactions_of(self, read: LogRead, end: Offset) -> list[AbortedTransaction]:
-        """Return the aborted transactions that a reader has to know of to read what was found, as `LogReader` does."""
+        """Return the aborted transactions that a reader of the found range needs, as `LogReader` does."""
         return self._reader.aborted_transactions_of(read, end)
 
     def earliest(self) -> TimestampedOffset:
@@ -288,7 +290,7 @@ class Log:
         return self._reader.latest()
 
     def find_offset_by_timestamp(self, timestamp: WallMs) -> TimestampedOffset | None:
-        """Find the first record that is at least as young as `timestamp`; None where there is none."""
+        """Find the first record whose timestamp is at least `timestamp`; None where there is none."""
         return self._reader.find_offset_by_timestamp(timestamp)
 
     def find_max_timestamp(self) -> TimestampedOffset | None:
@@ -339,7 +341,7 @@ class Log:
         self._truncation.truncate_fully_and_start_at(offset, log_start)
 
     def replace_segments(self, base_offset: Offset, replaced: list[Segment]) -> None:
-        """Put a segment that compaction has finished, `.cleaned` and synced, in the place of those it was made from.
+        """Replace segments with the one that compaction made from them, `.cleaned` and synced.
 
         Raises:
             StorageError: the disk failed; opening the log anew finishes it or undoes it.
@@ -357,7 +359,7 @@ class Log:
         return self._retention.advance_log_start(offset)
 
     def delete_old_segments(self, now: WallMs) -> int:
-        """Remove the segments that the settings and the log start let go; return how many."""
+        """Remove the segments past retention or below the log start; return how many."""
         return self._retention.delete_old_segments(now)
 
     # Identity, name and end

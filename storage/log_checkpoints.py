@@ -15,7 +15,7 @@ class LogCheckpoints:
         self._table = table
 
     def write_recovery_points(self) -> None:
-        """Write down up to where each log is known to be on disk.
+        """Checkpoint the recovery point of each log.
 
         Raises:
             StorageError: a disk failed.
@@ -30,7 +30,7 @@ class LogCheckpoints:
         return {log.topic_partition: log.recovery_point for log in self._table.all_in(log_directory)}
 
     def write_log_starts(self) -> None:
-        """Write down where logs start that start inside a segment.
+        """Checkpoint the log starts that lie inside a segment.
 
         Raises:
             StorageError: a disk failed.

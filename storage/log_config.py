@@ -15,12 +15,12 @@ _PRODUCER: Final = "producer"
 
 
 class InvalidLogConfigError(ValueError):
-    """A topic configuration that does not read as its type.
+    """A topic configuration that cannot be parsed as its type.
 
     Attributes:
         name: the configuration, with dots.
         value: what was given.
-        expected: what would have done.
+        expected: what would have been valid.
     """
 
     def __init__(self, name: str, value: str, expected: str) -> None:
@@ -32,7 +32,7 @@ class InvalidLogConfigError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """What a log does, and when."""
+    """The settings of one log."""
 
     segment_bytes: int = 1024 * 1024 * 1024
     segment_ms: int = 7 * _DAY_MS
@@ -122,7 +122,7 @@ class LogConfig:
             base: what unnamed configurations keep; Kafka's own defaults where None.
 
         Raises:
-            InvalidLogConfigError: a value does not read as its type.
+            InvalidLogConfigError: a value cannot be parsed as its type.
         """
         parsed: dict[str, Any] = {}
         for name, text in values.items():

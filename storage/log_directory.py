@@ -141,7 +141,7 @@ class LogDirectory:
         """Checkpoint the recovery points of all logs here; may run in a thread.
 
         Args:
-            take: gives them, as they are when it is this writer's turn.
+            take: returns them; called once it is this writer's turn.
 
         Raises:
             OSError: the disk failed.
@@ -160,9 +160,9 @@ class LogDirectory:
                     del self._lowered[partition]
 
     def lower_recovery_point(self, partition: TopicPartition, offset: Offset) -> None:
-        """Note that a checkpointed recovery point is too high, since what is beyond an offset is cut off.
+        """Note that a checkpointed recovery point is too high, since the log is being cut at an offset.
 
-        `write_lowered` has to follow before anything is written there anew: else a crash would leave a checkpoint that
+        `write_lowered` has to follow before new records are written there: else a crash would leave a checkpoint that
         vouches for bytes that were never synced.
         """
         if self._writing_points or self.checkpointed.get(partition, offset) > offset:
@@ -250,7 +250,7 @@ class LogDirectory:
         self.disk.sync_directory(self.path)
 
     def remove_clean_shutdown(self) -> None:
-        """Take the marker away: from now on an end is unclean until proven otherwise.
+        """Take the marker away: from now on a stop is unclean unless `write_clean_shutdown` runs.
 
         Raises:
             OSError: the disk failed.

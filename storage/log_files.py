@@ -62,7 +62,7 @@ class LogFiles:
         self.producer_state.moved_to(path)
 
     def set_aside_name(self, mark: str) -> str:
-        """Return the name for a log that leaves use, and from now on don't blame the disk for missing files."""
+        """Return the name for a log that leaves use; from now on its missing files are not blamed on the disk."""
         self._set_aside = True
         return names.marked_directory(self.topic_partition, uuid4().hex, mark)
 

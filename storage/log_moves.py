@@ -1,8 +1,8 @@
 """Moving a log from one log directory to another.
 
-A log moves by a copy, its *future log*, that is filled in `<topic>-<partition>.<unique>-future` of the other directory
-while the log itself is used on. Who copies is not this file's affair; what it keeps is that a crash at any moment
-leaves one log that holds all that was on disk:
+A log moves through a copy, its *future log*, which is filled in `<topic>-<partition>.<unique>-future` of the other
+directory while the log itself stays in use. The copying is done elsewhere; this file guarantees that a crash at any
+moment leaves one log that holds all that was on disk:
 
     promote           the future log gets the partition's name; the old directory still has it, too
     finish_promotion  the new log is synced with its name; only then the old directory is marked for deletion
@@ -43,7 +43,7 @@ class LogMoves:
         self._new_log = new_log
 
     def create(self, partition: TopicPartition, directory: str) -> Log:
-        """Make an empty log in another directory, to take a log's place; or give the one that is there.
+        """Make an empty log in another directory, to take a log's place; or return the one that is there.
 
         Takes a few syncs, and may run in a thread.
 
@@ -97,9 +97,9 @@ class LogMoves:
             log.segments.close()
 
     def promote(self, partition: TopicPartition) -> Log:
-        """Let the future log take its log's place: from now on it is what `get` gives.
+        """Let the future log take its log's place: from now on `get` returns it.
 
-        Quick, and for the broker's loop. What only the old one knows, since it is not in the records, goes over.
+        Quick, and for the broker's loop. It takes over the old log's state that is not in the records.
 
         Returns:
             The old log, for `finish_promotion`.
@@ -126,11 +126,11 @@ class LogMoves:
         return old
 
     def finish_promotion(self, old: Log) -> None:
-        """Make a promoted log survive power loss, then let the directory of the old one go. Takes syncs: for a thread.
+        """Make a promoted log survive power loss, then discard the directory of the old one. Syncs files: for a thread.
 
         Raises:
             StorageError: a disk failed. Where it is the new one's, the old directory is kept as a stray one, which an
-                operator may rescue records from; nothing is read from it by itself.
+                operator can rescue records from; the broker reads nothing from it.
         """
         partition = old.topic_partition
         new = self._table.logs.get(partition)
@@ -158,20 +158,20 @@ class LogMoves:
         path = log.set_aside(mark)
         if mark == names.DELETE_DIRECTORY:
             log_directory.remove_later([path], log.config.file_delete_delay_ms)
-        # A checkpoint that outlived its log would be taken for a new log's of the same name.
+        # A checkpoint that outlived its log would apply to a new log of the same name.
         self._checkpoints.write_all(log_directory)
         try:
             log_directory.write_cleaned()
         except OSError as error:
             raise log_directory.fail(error, f"giving up {log.topic_partition}") from error
 
-    # What a start finds
+    # Logs found at start
 
     def add_loaded(self, log: Log) -> None:
         """Take a log of a directory into use; of two that a crash has left, the one that got further.
 
         Raises:
-            InconsistentDirectoryError: the other one is not of the same topic, as far as is known.
+            InconsistentDirectoryError: the other one is not known to be of the same topic.
             StorageError: the disk failed.
         """
         partition = log.topic_partition
@@ -200,7 +200,7 @@ class LogMoves:
     def settle(self, found: list[Log]) -> None:
         """Take the future logs that were found into use, once all directories are open.
 
-        One goes where there is a better one, or where its log is of another topic or in this very directory.
+        One is discarded where there is a better one, or where its log is of another topic or in this very directory.
 
         Raises:
             StorageError: the disk failed.

@@ -43,11 +43,11 @@ class LogReader:
         segment. Its end may cut a batch.
 
         Args:
-            offset: the first offset wanted; where compaction left a gap, the next batch is given.
+            offset: the first offset wanted; where compaction left a gap, the next batch is returned.
             max_bytes: the most bytes wanted.
             upper_bound: read nothing at or above it: the high watermark, the last stable offset or the log's
                 end.
-            min_one_batch: give the first batch whole even if it is larger than `max_bytes`.
+            min_one_batch: return the first batch whole even if it is larger than `max_bytes`.
 
         Raises:
             OffsetOutOfRangeError: below the log's start or above its end.
@@ -85,9 +85,9 @@ class LogReader:
         return found
 
     def aborted_transactions_of(self, read: LogRead, end: Offset) -> list[AbortedTransaction]:
-        """Return the aborted transactions that a reader has to know of to read what was found.
+        """Return the aborted transactions that a reader of the found range needs.
 
-        The offset index bounds them: as in Kafka there may be a few too many, of which readers take no notice.
+        The offset index bounds them: as in Kafka there may be a few too many, which readers ignore.
 
         Args:
             read: What `read` found, in one segment.
@@ -121,7 +121,7 @@ class LogReader:
         return TimestampedOffset(NO_TIMESTAMP, self._segments.end_offset, self._leader_epochs.latest)
 
     def find_offset_by_timestamp(self, timestamp: WallMs) -> TimestampedOffset | None:
-        """Find the first record that is at least as young as `timestamp`; None where there is none.
+        """Find the first record whose timestamp is at least `timestamp`; None where there is none.
 
         Raises:
             CorruptBatchError: the batch that holds it is damaged.

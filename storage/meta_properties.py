@@ -7,8 +7,8 @@ cluster.id=4L6g3nShT-eMCtK--X86sw
 ottla.formatted.zxid=25769803792
 version=0
 
-`ottla.formatted.zxid` is ours: the newest ZooKeeper transaction when the directory was first used. A partition that
-got its leader later has never had a log in an earlier directory in this one's place. Apache Kafka passes over it.
+`ottla.formatted.zxid` is ours: the newest ZooKeeper transaction when the directory was first used. A partition that got
+its leader later has never had a log in a directory that this one replaced. Apache Kafka ignores it.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _FORMATTED: Final = "ottla.formatted.zxid"
 
 
 class MetaProperties(NamedTuple):
-    """What a log directory says of itself; None where it says nothing.
+    """A log directory's identity; a field is None where the file lacks it.
 
     `others` are properties that later versions of Kafka keep there; they are written back as they were.
     """

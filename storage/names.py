@@ -1,5 +1,4 @@
-"""What the files and directories of a log directory are called: Kafka's names, made and read back in one
-place.
+"""The names of files and directories in a log directory: Kafka's names, built and parsed in one place.
 
 <log dir>/orders-3/00000000000000001200.log      the batches of a segment that starts at offset 1200
 <log dir>/orders-3/00000000000000001200.index    and its .timeindex, .txnindex, .snapshot

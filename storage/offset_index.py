@@ -52,7 +52,7 @@ class OffsetIndex:
         return len(self.entries)
 
     def is_full(self, limit_bytes: int) -> bool:
-        """Tell whether a file of `limit_bytes` (`segment.index.bytes`) would have no room for another
+        """Return whether a file of `limit_bytes` (`segment.index.bytes`) would have no room for another
         entry.
         """
         return len(self.entries) >= limit_bytes // ENTRY_SIZE
@@ -87,14 +87,14 @@ class OffsetIndex:
         return OffsetPosition(Offset(self.base_offset + relative), position)
 
     def offset_beyond(self, position: int) -> Offset | None:
-        """Return an offset that lies beyond all that stands before a position; None where the index has none."""
+        """Return an offset at or above every record that ends before a position; None where the index has none."""
         slot = self.entries.search(position - 1, _position) + 1
         if slot >= len(self.entries):
             return None
         return Offset(self.base_offset + _ENTRY.unpack(self.entries.entry(slot))[0])
 
     def looks_sane(self, log_size: int) -> bool:
-        """Tell whether the file can be this segment's index: whole entries, rising, the last one inside the
+        """Return whether the file can be this segment's index: whole entries, rising, the last one inside the
         log.
 
         A file that Kafka left behind in a crash is full of zeroes, and fails here.
@@ -108,7 +108,7 @@ class OffsetIndex:
         first_relative, first_position = _ENTRY.unpack(self.entries.entry(0))
         if not (0 <= first_relative <= relative and 0 <= first_position <= position < max(log_size, 1)):
             return False
-        # Zeroes are fit for a first entry only: offset 0 of the segment, at its start.
+        # Zeroes are valid only as the first entry: offset 0 of the segment, at its start.
         return count == 1 or relative > 0
 
     def truncate_to(self, offset: Offset) -> None:

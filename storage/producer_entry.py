@@ -1,7 +1,7 @@
 """What a partition remembers of one producer: its epoch, its last five batches, and its open transaction.
 
-Five, because a producer may have five requests in flight (KIP-98): a repeated batch must be recognised as
-long as it can come.
+Five, because a producer may have five requests in flight (KIP-98): a repeated batch must be recognised as long as it
+can arrive.
 """
 
 from typing import Final, NamedTuple
@@ -75,7 +75,7 @@ class ProducerEntry:
         return self.batches[-1].last_offset if self.batches else Offset(-1)
 
     def find(self, epoch: ProducerEpoch, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
-        """Find the batch that has just these sequence numbers in this epoch: a repeated one was appended
+        """Find the batch that has exactly these sequence numbers in this epoch: a repeated one was appended
         before.
         """
         if epoch != self.epoch:
@@ -86,7 +86,7 @@ class ProducerEntry:
         return None
 
     def add(self, epoch: ProducerEpoch, batch: BatchMetadata) -> None:
-        """Note an appended batch; one of another epoch makes those before it forgotten."""
+        """Record an appended batch; one of another epoch drops those before it."""
         if epoch != self.epoch:
             if self.batches:
                 self.is_whole = False
@@ -99,9 +99,9 @@ class ProducerEntry:
         self.last_timestamp = batch.timestamp
 
     def rolled_back(self, end: Offset) -> int | None:
-        """Return how many batches are left where the log is cut at `end`; None where they don't tell what was before.
+        """Return how many batches are left when the log is cut at `end`; None where they don't tell the earlier state.
 
-        The batches that are gone were the newest, so what is left recognises whatever the producer may still repeat.
+        A cut removes the newest batches, so those that are left still recognise whatever the producer may repeat.
         """
         if self.coordinator_epoch != NO_COORDINATOR_EPOCH or self.transaction_first_offset is not None:
             return None  # a marker may be cut, too

@@ -39,12 +39,12 @@ def apply_batch(
     position: int,
     timestamp: WallMs | None = None,
 ) -> CompletedTransaction | None:
-    """Take an appended batch into account, whatever it is.
+    """Take an appended batch into account, whatever its kind.
 
     Args:
-        producers: what takes it.
+        producers: the state to update.
         header: of the batch.
-        first_offset: where it has its place.
+        first_offset: the offset of its first record in the log.
         data: where its records are.
         position: where it begins in `data`.
         timestamp: its greatest, where the header is from before the leader stamped it.
@@ -64,7 +64,7 @@ def apply_batch(
 
 
 def index_completed(producers: ProducerState, completed: CompletedTransaction, segment: Segment) -> None:
-    """Write an aborted transaction to its segment's index, and let the producer state go on.
+    """Write an ended transaction to its segment's index if it was aborted, and complete it in the producer state.
 
     Raises:
         OSError: the disk failed.
@@ -83,12 +83,11 @@ def rebuild_producers(
     """Bring producer state to `end`, and leave a snapshot there.
 
     Args:
-        producers: what is brought up; its snapshot files are read.
+        producers: the state to bring up; its snapshot files are read.
         segments: the log. Transaction indexes are left alone: the recovery of a segment writes those.
         log_start: where the log starts.
         end: the offset to reach.
-        trust_absence: that there is no snapshot at all means that there never was a producer (after a clean
-            end).
+        trust_absence: whether the lack of any snapshot means that there never was a producer (after a clean end).
 
     Raises:
         OSError: the disk failed.

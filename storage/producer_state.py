@@ -1,7 +1,7 @@
 """A partition's producers with their files: `ProducerTable` has the rules.
 
 State at an offset is kept in snapshot files, one at each segment's start and one at a clean end, so that recovery
-scans only what is behind the newest one it can trust.
+scans only what lies beyond the newest one it can trust.
 """
 
 import logging
@@ -76,7 +76,7 @@ class ProducerState(ProducerTable):
         return f"{self._directory}/{names.segment_name(offset, names.SNAPSHOT)}"
 
     def forget_snapshot(self, offset: Offset) -> str | None:
-        """Take a snapshot off the list and give its path, for the caller to remove; None where there is no
+        """Take a snapshot off the list and return its path, for the caller to remove; None where there is no
         such one.
         """
         try:
@@ -86,8 +86,7 @@ class ProducerState(ProducerTable):
         return self.snapshot_path(offset)
 
     def remove_strays(self, base_offsets: Iterable[Offset]) -> None:
-        """Remove the snapshots that stand at no segment's start, but for the newest if it is above all of
-        them.
+        """Remove the snapshots that are at no segment's start, except the newest if it is above all starts.
 
         Raises:
             OSError: the disk failed.
@@ -100,7 +99,8 @@ class ProducerState(ProducerTable):
             self._remove_snapshot(offset)
 
     def roll_back(self, log_start: Offset, log_end: Offset) -> bool:
-        """Go back to where the log ends now without reading it; False, and nothing changed, where that is not possible.
+        """Roll back to the log's new end without reading the log; return False, and change nothing, where that is
+        impossible.
 
         Raises:
             OSError: the disk failed.

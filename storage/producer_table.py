@@ -1,6 +1,6 @@
 """The producers of a partition in memory: what makes appends idempotent, and which transactions are open.
 
-Rules, Kafka's (KIP-98):
+The rules are Kafka's (KIP-98):
 
 - A client's batch must begin at the sequence number after its producer's last one. The same batch again is answered
   with its first offset; a gap is refused. A producer that we know nothing of may begin anywhere.
@@ -30,7 +30,7 @@ EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
 
 
 class AppendOrigin(Enum):
-    """Who brings records, which decides what they are checked for."""
+    """Who appends records, which decides how they are checked."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"  # group and transaction coordinators: no sequence numbers, markers allowed
@@ -94,8 +94,8 @@ class ProducerTable:
         Args:
             header: of the batch, as the client sent it.
             first_offset: the offset it would get, for messages.
-            origin: who brings it.
-            token: the proof that its coordinator knows its transaction; None where none is demanded.
+            origin: who sent it.
+            token: the proof that its coordinator knows its transaction; None where none is required.
 
         Returns:
             The batch that it repeats, if it is a client's and repeats one.
@@ -154,7 +154,7 @@ class ProducerTable:
             )
 
     def is_open_for(self, header: BatchHeader) -> bool:
-        """Tell whether a batch goes into a transaction that its producer has open in its epoch."""
+        """Return whether a batch goes into a transaction that its producer has open in its epoch."""
         entry = self.entries.get(header.producer_id)
         return (
             entry is not None
@@ -186,7 +186,7 @@ class ProducerTable:
             )
 
     def continues(self, header: BatchHeader) -> bool:
-        """Tell whether a batch comes next after what is known of its producer, or repeats some of it."""
+        """Return whether a batch is the next of its producer, or repeats one that is remembered."""
         entry = self.entries.get(header.producer_id)
         if entry is None or header.producer_epoch != entry.epoch:
             return False
@@ -221,8 +221,8 @@ class ProducerTable:
         """Take an appended data batch with a producer id into account.
 
         Args:
-            header: of the batch; where a leader stamped it on the way in, as its producer sent it.
-            first_offset: where it has its place.
+            header: the batch's, as its producer sent it, even where the leader stamped the batch.
+            first_offset: the offset of its first record in the log.
             timestamp: its greatest, as it is in the log: the producer's silence is counted from it.
         """
         producer_id = header.producer_id
@@ -244,7 +244,7 @@ class ProducerTable:
     def apply_marker(
         self, header: BatchHeader, marker: EndTransactionMarker, offset: Offset, timestamp: WallMs
     ) -> CompletedTransaction | None:
-        """Take an appended end marker into account; `complete` must follow for what is returned."""
+        """Take an appended end marker into account; pass the transaction that is returned to `complete`."""
         producer_id = header.producer_id
         entry = self.entries.get(producer_id)
         if entry is None:
@@ -275,10 +275,10 @@ class ProducerTable:
         )
 
     def forget_from(self, end: Offset) -> bool:
-        """Forget what was appended from an offset on, if what is known suffices for that; else change nothing.
+        """Undo the appends from an offset on, if what is remembered suffices for that; else change nothing.
 
-        It does where each producer has a batch left of those that are kept, or began behind the offset, and no
-        transaction is concerned.
+        It suffices where each producer has a remembered batch left, or began at or after the offset, and no transaction
+        is involved.
         """
         left: list[tuple[ProducerEntry, int]] = []
         for entry in self.entries.values():
@@ -296,7 +296,7 @@ class ProducerTable:
         self.end_offset = end
         return True
 
-    # What transactions hold back
+    # Open transactions, which hold the last stable offset back
 
     @property
     def first_unstable_offset(self) -> Offset | None:
@@ -313,12 +313,12 @@ class ProducerTable:
         return next(iter(self._open), None)
 
     def has_open_transaction(self, producer_id: ProducerId) -> bool:
-        """Tell whether a producer has a transaction without an end marker here."""
+        """Return whether a producer has a transaction without an end marker here."""
         entry = self.entries.get(producer_id)
         return entry is not None and entry.transaction_first_offset is not None
 
     def has_late_transaction(self, now: WallMs, max_timeout_ms: int) -> bool:
-        """Tell whether the oldest open transaction has outlived the longest time-out by five minutes: its
+        """Return whether the oldest open transaction has outlived the longest time-out by five minutes: its
         marker was lost.
         """
         first = next(iter(self._open.values()), None)
@@ -345,7 +345,7 @@ class ProducerTable:
         self.end_offset = max(self.end_offset, log_start)
 
     def remove_expired(self, now: WallMs) -> int:
-        """Forget the producers that have been silent for long; return how many."""
+        """Forget the producers that have been silent for too long; return how many."""
         self.verifications.remove_expired(now, self._expiration_ms)
         expired = [
             producer_id

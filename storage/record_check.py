@@ -1,9 +1,9 @@
 """Checking the records of a batch that a client sends, without making an object of any.
 
 `wire.records.record` has the layout. A leader has to know three things of each record where the topic asks for them:
-whether it has a key, what time it says, and whether it stands where its batch says. The rest is skipped by the record's
-length, so a megabyte of records costs milliseconds of the loop. The varints that nearly all records have are read in
-place, since a call would cost as much as all the rest.
+whether it has a key, what its timestamp is, and whether its offset delta is its place in the batch. The rest is skipped
+by the record's length, so a megabyte of records costs milliseconds of the loop. The varints that nearly all records
+have are read in place, since a call would cost as much as all the rest.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from wire.types import NO_TIMESTAMP, WallMs
 
 
 class CheckedRecords(NamedTuple):
-    """What was found.
+    """What a walk over a batch's records found.
 
     Attributes:
         keyless: The places in the batch of records without a key, rising.
@@ -32,13 +32,14 @@ def check_records(data: bytes, header: BatchHeader, earliest: int, latest: int) 
     """Walk the records of a batch.
 
     Args:
-        data: They, decompressed.
+        data: The records, decompressed.
         header: Their batch's.
         earliest: The least timestamp that is allowed; a record may also have none.
         latest: The greatest.
 
     Raises:
-        CorruptRecordError: they do not read as so many records with offsets up by one, or lengths lead out of them.
+        CorruptRecordError: they do not parse as the header's number of records with consecutive offsets, or a length is
+            out of bounds.
     """
     keyless: list[int] = []
     untimely: list[tuple[int, WallMs]] = []

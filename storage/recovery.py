@@ -3,9 +3,9 @@
 After a clean stop the files are believed as they are, and almost none of them is read. After any other:
 
 1. `.deleted` and `.cleaned` files go. `.swap` files are complete: the segments that they replace go, they
-take their names. 2. Every segment from the one that holds the recovery point on is read: batch by batch its
-checksum is compared, indexes, leader epochs
-   and producer state are built anew. At the first damage the log is cut, and later segments go.
+take their names. 2. Every segment from the one that holds the recovery point on is read: batch by batch its checksum is
+compared, and indexes, leader epochs and producer state are rebuilt. At the first damage the log is cut, and later
+segments are removed.
 3. Leader epochs and snapshots beyond the end go.
 
 The recovery point itself does not move: only a flush moves it.
@@ -98,9 +98,7 @@ def _open_segments(segments: Segments) -> list[Offset]:
 
 
 def _tidy(segments: Segments) -> tuple[list[Offset], list[Offset]]:
-    """Finish what a crash interrupted among the files; give the base offsets and snapshot offsets that are
-    there then.
-    """
+    """Finish the file operations that a crash interrupted; return the remaining base offsets and snapshot offsets."""
     disk, directory = segments.log_directory.disk, segments.directory
     names_found = {entry.name for entry in disk.list_directory(directory) if not entry.is_directory}
     cleaned = [name for name in names_found if name.endswith(names.CLEANED)]
@@ -207,8 +205,8 @@ def _trusted_end(segments: Segments, recovery_point: Offset, compacted_to: Offse
     """Return the offset from which on the log has to be read: the recovery point, or the start of an earlier segment
     that does not end where the next one begins.
 
-    Such a hole is what a power loss leaves of a truncation over the border of two segments, where it has kept the cut
-    of the first, and undone the removal of the second and the lowering of the recovery point.
+    A power loss leaves such a hole when a truncation crossed two segments: it kept the cut of the first, but undid the
+    removal of the second and the lowering of the recovery point.
     """
     trusted = segments.between(Offset(0), recovery_point)
     for segment, following in pairwise(trusted):
@@ -226,8 +224,7 @@ class RecoveredTail(NamedTuple):
 
     Attributes:
         end: the offset after its last batch.
-        epoch: the leader epoch of that.
-        cut: bytes that were cut off.
+        epoch: that batch's leader epoch. cut: bytes that were cut off.
         has_gaps: whether records are missing within it: whether it was compacted.
     """
 
@@ -238,9 +235,9 @@ class RecoveredTail(NamedTuple):
 
 
 def _follows(segment: Segment, before: RecoveredTail, compacted_to: Offset) -> bool:
-    """Tell whether a segment can be the one after a recovered one, or the crash has lost what was between.
+    """Return whether a segment can follow a recovered one; False where the crash lost records between them.
 
-    Compaction alone leaves offsets out, and what it has made is synced before it is used. Our own leaves none out
+    Only compaction leaves offsets out, and its segments are synced before they are used. Our own leaves none out
     between segments.
     """
     gap = segment.base_offset - before.end
@@ -258,10 +255,10 @@ def recover_segment(
     index_interval: int,
     epoch: LeaderEpoch = NO_LEADER_EPOCH,
 ) -> RecoveredTail:
-    """Read a segment batch by batch, build all that is derived from it, and cut it where it is damaged.
+    """Read a segment batch by batch, rebuild all that is derived from it, and cut it where it is damaged.
 
     Args:
-        segment: what is recovered.
+        segment: the segment to recover.
         epochs: gets the leader epochs of its batches.
         producers: gets their producers; must stand at the segment's base offset.
         index_interval: bytes between index entries.
@@ -311,7 +308,7 @@ def _check_batch(
             f"the batch of offsets {header.base_offset} to {header.last_offset} follows offset {next_offset}"
         )
     if header.partition_leader_epoch < epoch:
-        # Bytes of a log that was truncated and written anew, and whose truncation the crash has undone.
+        # Bytes of a log that was truncated and written again, and whose truncation the crash has undone.
         raise CorruptRecordError(f"leader epoch {header.partition_leader_epoch} follows {epoch}")
     if header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
         raise CorruptRecordError(

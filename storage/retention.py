@@ -48,8 +48,8 @@ def older_than(retention_ms: int, now: WallMs) -> Predicate:
 
 
 def beyond_size(size_bytes: int, retention_bytes: int) -> Predicate:
-    """Segments without which the log still has `retention_bytes`. Good for one pass: it counts what it lets
-    go.
+    """Segments without which the log still has `retention_bytes`. Good for one pass only: it counts the bytes that it
+    has allowed to go.
     """
     excess = size_bytes - retention_bytes
 
@@ -106,7 +106,7 @@ class Retention:
         return True
 
     def delete_old_segments(self, now: WallMs) -> int:
-        """Remove the segments that the topic's settings and the log start let go; return how many.
+        """Remove the segments past retention or below the log start; return how many.
 
         Raises:
             StorageError: the disk failed.

@@ -194,7 +194,7 @@ class Segment(SegmentFiles):
         segment_ms: int,
         index_bytes: int,
     ) -> bool:
-        """Tell whether an append must go to a new segment.
+        """Return whether an append must go to a new segment.
 
         Args:
             size: bytes to be appended.
@@ -280,7 +280,7 @@ class Segment(SegmentFiles):
         return found if end == self.size else None
 
     def check_indexes(self) -> None:
-        """Build the indexes anew where they do not fit the .log. Headers are read for it, not records.
+        """Rebuild the indexes where they do not match the .log. Headers are read for it, not records.
 
         Raises:
             OSError: the disk failed.
@@ -295,7 +295,7 @@ class Segment(SegmentFiles):
             self.rebuild_indexes(index_interval=4096)
 
     def _time_index_agrees(self) -> bool:
-        """Tell whether the batch that the last time index entry means has the timestamp that it says."""
+        """Return whether the batch that the last time index entry means has the timestamp that it says."""
         last = self.time_index.last
         if last.timestamp < 0:
             return True
@@ -306,7 +306,7 @@ class Segment(SegmentFiles):
         return found is not None and found.header.max_timestamp == last.timestamp
 
     def rebuild_indexes(self, index_interval: int) -> None:
-        """Write offset and time index anew from the batches' headers."""
+        """Rebuild the offset and time index from the batches' headers."""
         self.reset_indexes()
         last_indexed = 0
         try:
@@ -334,7 +334,8 @@ class Segment(SegmentFiles):
         self.time_index.append(self._max_timestamp, self._max_timestamp_offset)
 
     def truncate_to(self, offset: Offset, now: WallMs) -> Offset:
-        """Cut off the batch that contains `offset`, and all behind it. The .log must be synced before it is written.
+        """Cut off the batch that contains `offset`, and all after it. The .log must be synced before it is written to
+        again.
 
         Returns:
             The offset at which the log ends now: `offset`, or the first one of the batch that it was in the middle of.
@@ -361,8 +362,8 @@ class Segment(SegmentFiles):
     def truncate_bytes(self, size: int, *, sync: bool = True) -> None:
         """Cut the .log to `size` bytes, where it is longer, and sync it; an untouched file keeps its time.
 
-        Synced because new records will take the place of those that were cut. Where a crash lost the new ones and kept
-        what follows them, the old ones would stand in their place. Without `sync` that is left to the caller.
+        Synced because new records will overwrite those that were cut. If a crash lost the new ones and kept what
+        follows them, the old ones would reappear in their place. Without `sync` that is left to the caller.
         """
         file = self.file
         if file.size() != size:
@@ -380,7 +381,7 @@ class Segment(SegmentFiles):
             self.note_timestamp(header.max_timestamp, header.last_offset)
 
     def seal(self) -> bool:
-        """Finish the segment before another takes its place: its last time index entry, its indexes in their files.
+        """Finish the segment before the next one begins: add its last time index entry, and write its indexes out.
 
         Returns:
             Whether there was anything to do.

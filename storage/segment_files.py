@@ -95,7 +95,7 @@ class SegmentFiles:
             index.entries.close()
 
     def rename(self, old_suffix: str, new_suffix: str) -> list[str]:
-        """Change what follows the files' names (`.deleted`, `.cleaned`, `.swap`), and return the new paths of
+        """Change the suffix after the files' names (`.deleted`, `.cleaned`, `.swap`), and return the new paths of
         those that exist.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Splitting a segment that reaches further than its indexes can say.
+"""Splitting a segment whose offsets exceed the range of its indexes.
 
 Offsets in an index are relative, and 2^31 - 1 at most. Old versions of Apache Kafka could compact segments into one
 that reaches beyond (KAFKA-6264). Such a segment is split where an offset is out of reach, as Kafka does at its start:
@@ -9,7 +9,7 @@ The parts are written as `.cleaned` files and become `.swap` files, the last one
 name leaves the old segment, a crash after it the new ones.
 
 A damaged base offset, which no checksum covers, looks the same. So a segment is split only if another follows it, and
-every offset behind the place rises and stays below that one's.
+every offset after the split rises and stays below the next segment's.
 """
 
 import logging
@@ -53,7 +53,7 @@ def split_overflowed(segments: Segments) -> bool:
 
 
 def _first_out_of_reach(segment: Segment, bound: Offset) -> tuple[int, Offset] | None:
-    """Return position and base offset of the first batch beyond the indexes, if all behind it is in order."""
+    """Return position and base offset of the first batch beyond the indexes, if all offsets after it are in order."""
     found = None
     expected = segment.base_offset
     end = 0

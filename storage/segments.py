@@ -80,8 +80,7 @@ class Segments:
         self.names_changed = False
         self._bases: list[Offset] = []
         self._segments: list[Segment] = []
-        # Where batches begin that were appended of late: followers and tailing consumers ask for just these
-        # offsets.
+        # Positions of recently appended batches: followers and tailing consumers ask for exactly these offsets.
         self._positions: dict[Offset, tuple[Segment, int]] = {}
 
     def __len__(self) -> int:
@@ -173,7 +172,7 @@ class Segments:
         bound = min(self.config.segment_jitter_ms, self.config.segment_ms)
         if bound <= 0:
             return 0
-        # Spread over partitions and segments, and yet the same in each run: from the place, not from a dice.
+        # Spread over partitions and segments, yet the same in each run: derived from the path, not random.
         return zlib.crc32(f"{self.directory}/{base_offset}".encode()) % bound
 
     def note_position(self, offset: Offset, segment: Segment, position: int) -> None:
@@ -276,8 +275,8 @@ class Segments:
         return removed
 
     def remove(self, segments: Sequence[Segment]) -> None:
-        """Take segments out of the log and mark their files for removal; readers that hold a range of them
-        read on.
+        """Take segments out of the log and mark their files for removal; readers that hold a range of them can still
+        read it.
 
         Raises:
             OSError: the disk failed.
@@ -299,7 +298,7 @@ class Segments:
 
         Args:
             base_offset: of the new segment, `.cleaned` and synced, and of the first replaced.
-            replaced: in order, without one missing between.
+            replaced: in order, with none missing between them.
 
         Raises:
             OSError: the disk failed.
@@ -337,7 +336,7 @@ class Segments:
             segment.moved_to(directory)
 
     def forget(self) -> None:
-        """Close all descriptors, and know of no segment any more: the directory is to be read anew."""
+        """Close all descriptors, and drop all segments: the directory is about to be read again."""
         self.close()
         self.forget_positions()
         self._segments.clear()

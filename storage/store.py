@@ -1,7 +1,7 @@
 """All logs of a broker: its log directories opened, logs made and removed, and all closed again.
 
 A broker may have several log directories. A new log goes to the one with the fewest. A directory whose disk fails is
-offline, with its logs, until the broker is restarted; the others serve on.
+offline, with its logs, until the broker is restarted; the others stay in use.
 """
 
 import logging
@@ -45,7 +45,7 @@ class LogStore:
         checkpoints: recovery points, log starts and high watermarks, on disk.
         identity: whose the directories are.
         moves: logs that move between directories.
-        on_directory_failure: called with a directory when it goes offline, from whatever thread found out.
+        on_directory_failure: called with a directory when it goes offline, from the thread that met the error.
     """
 
     def __init__(
@@ -91,8 +91,8 @@ class LogStore:
             directories: `log.dirs`; made where they are missing.
             default_config: of topics that have none of their own.
             configs: topic name to its settings.
-            clock: gives the time.
-            disk: gives the files.
+            clock: the source of time.
+            disk: the file system.
             progress: called with the progress of recovery; may be called from several threads.
             recovery_threads: `num.recovery.threads.per.data.dir`.
             producer_expiration_ms: `producer.id.expiration.ms`.
@@ -187,7 +187,7 @@ class LogStore:
         return self._table.offline
 
     def get(self, partition: TopicPartition) -> Log | None:
-        """Return a partition's log; one in an offline directory raises `StorageError` from all that it does."""
+        """Return a partition's log; every operation on one in an offline directory raises `StorageError`."""
         return self._table.logs.get(partition)
 
     def future_log(self, partition: TopicPartition) -> Log | None:
@@ -207,7 +207,7 @@ class LogStore:
         return [log for log in self.all_logs() if log.log_directory is log_directory]
 
     def prefer(self, partition: TopicPartition, directory: str) -> None:
-        """Have a log that is made later made in this directory."""
+        """Choose the directory in which a partition's log will be created later."""
         self._preferred[partition] = directory
 
     def create(
@@ -219,9 +219,9 @@ class LogStore:
         directory: str | None = None,
         sync_parent: bool = True,
     ) -> Log:
-        """Make a log, or give the one that is there. It survives power loss on return.
+        """Create a log, or return the one that is there. It survives power loss on return.
 
-        Takes a few syncs: make many in a thread, with `sync_parent` off and one `sync_directories` at the end.
+        Takes a few syncs: create many in a thread, with `sync_parent` off and one `sync_directories` at the end.
 
         Args:
             partition: whose.
@@ -302,7 +302,7 @@ class LogStore:
                     failure = error
         for log_directory in touched:
             try:
-                # A checkpoint that outlived its log would be taken for a new log's of the same name.
+                # A checkpoint that outlived its log would apply to a new log of the same name.
                 self.checkpoints.write_all(log_directory)
                 if log_directory in uncleaned:
                     log_directory.write_cleaned()
@@ -314,7 +314,7 @@ class LogStore:
             raise failure
 
     def update_topic_configs(self, configs: Mapping[str, LogConfig]) -> None:
-        """Give all logs of some topics new settings, in one pass over the logs."""
+        """Apply new settings to all logs of some topics, in one pass over the logs."""
         self.config_changes += 1
         for log in [*self._table.logs.values(), *self._table.future_logs.values()]:
             config = configs.get(log.topic_partition.topic)
@@ -322,7 +322,7 @@ class LogStore:
                 log.update_config(config)
 
     def update_default_config(self, config: LogConfig) -> None:
-        """Change what logs get that are made without settings of their own."""
+        """Change the settings of logs that are created without their own."""
         self.config_changes += 1
         self._default_config = config
 
@@ -353,7 +353,7 @@ class LogStore:
         return bool(self._rolled)
 
     def run_retention(self, now: WallMs) -> int:
-        """Remove the segments that may go, of all logs, and forget silent producers; return how many segments."""
+        """Remove expired segments of all logs, and forget silent producers; return the number of segments."""
         removed = 0
         for log in self.all_logs():
             if log.log_directory.is_offline:

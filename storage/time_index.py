@@ -52,7 +52,7 @@ class TimeIndex:
         return len(self.entries)
 
     def is_full(self, limit_bytes: int) -> bool:
-        """Tell whether only the slot is left that a closing segment needs for its last entry."""
+        """Return whether only the slot for a closing segment's last entry is left."""
         return len(self.entries) >= limit_bytes // ENTRY_SIZE - 1
 
     @property
@@ -79,7 +79,7 @@ class TimeIndex:
         return self._entry(slot) if slot >= 0 else TimestampOffset(NO_TIMESTAMP, self.base_offset)
 
     def looks_sane(self) -> bool:
-        """Tell whether the file can be a time index: whole entries, the last not before the first, no offset
+        """Return whether the file can be a time index: whole entries, the last not before the first, no offset
         below the base.
         """
         if self.entries.stored_bytes() % ENTRY_SIZE:

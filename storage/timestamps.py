@@ -1,4 +1,4 @@
-"""Finding offsets by time: ListOffsets' questions to one log."""
+"""Finding offsets by time: ListOffsets queries on one log."""
 
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ def find_by_timestamp(segments: Segments, timestamp: WallMs, start: Offset) -> T
             continue
         found = _find_in_segment(segment, timestamp, start)
         if segment is not segments.active:
-            segment.close()  # not many are looked into, but each by three descriptors
+            segment.close()  # few are searched, but each opens three descriptors
         if found is not None:
             return found
     return None

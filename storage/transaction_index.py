@@ -76,7 +76,7 @@ class TransactionIndex:
         return found, False
 
     def looks_sane(self) -> bool:
-        """Tell whether the file holds whole entries of this segment."""
+        """Return whether the file holds whole entries of this segment."""
         if self.entries.stored_bytes() % ENTRY_SIZE:
             return False
         for slot in range(self._count()):

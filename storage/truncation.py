@@ -1,4 +1,4 @@
-"""Cutting off a log's end, where it parted from the leader's."""
+"""Cutting off a log's end, where it diverged from the leader's."""
 
 from storage.errors import CorruptBatchError
 from storage.flushing import LogFlusher
@@ -32,10 +32,10 @@ class Truncation:
             truncate_suffix(1300): [0 .. 1200) [1200 .. 1300)
 
         Quick, unless a producer's last batches are all cut: then the log is read from the newest snapshot on. The syncs
-        that a cut needs are left to `LogFlusher.settle`, which the next append does where nobody has done it before.
+        that a cut needs are left to `LogFlusher.settle`, which the next append calls if it has not run yet.
 
         Returns:
-            Whether there was.
+            Whether there was any.
 
         Raises:
             CorruptBatchError: the .log is damaged before that offset; nothing was cut.
@@ -56,7 +56,7 @@ class Truncation:
             if segments.first.base_offset > to:
                 self._truncate_fully(to, to)
                 return True
-            # Before the cut: what is beyond it may be written anew, and must not pass for flushed then.
+            # Before the cut: what is beyond it may be written anew, and must not count as flushed then.
             with self._flusher.removing():
                 self.count += 1
                 self._flusher.lower_recovery_point(min(to, self._batch_start(to)))
@@ -84,7 +84,7 @@ class Truncation:
 
         Args:
             offset: of the next record.
-            log_start: what may be read from, `offset` where None.
+            log_start: the first offset that may be read, `offset` where None.
 
         Raises:
             StorageError: the disk failed.

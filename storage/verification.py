@@ -3,8 +3,7 @@
 A batch that arrives after its transaction's marker would open a transaction that nobody ends. So before a producer's
 first batch of a transaction is appended, the coordinator is asked. The question takes a *token* from here, and the
 batch is appended only if the producer's entry still has that very token: any transactional append, of data or of a
-marker, drops the entry, so that an answer that was overtaken by a marker, or by a marker and the next transaction,
-does not pass.
+marker, drops the entry, so that an answer is void if a marker, or a marker and the next transaction, overtook it.
 """
 
 from typing import Final
@@ -76,7 +75,7 @@ class Verifications:
             self._entries.pop(producer_id, None)
 
     def remove_expired(self, now: WallMs, expiration_ms: int) -> None:
-        """Drop the entries that are as old as producers may be silent."""
+        """Drop the entries that are as old as the producer expiration."""
         for producer_id, entry in tuple(self._entries.items()):
             if now - entry.since >= expiration_ms:
                 del self._entries[producer_id]

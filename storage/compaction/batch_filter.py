@@ -1,13 +1,13 @@
 """What compaction leaves of one batch: all of it as it is, a part of it, its empty header, or nothing.
 
-- A record stays if no later one has its key, as far as the map knows; one without a key goes.
+- A record stays if no later one has its key, as far as the map knows; one without a key is removed.
 - A tombstone stays until its batch's delete horizon, which the first pass that meets it sets `delete.retention.ms`
 ahead.
 - A batch that is the last of an active producer leaves at least its header, so that its sequence numbers are not lost.
 
 Records are cut out as they stand, headers and all: base offset and base timestamp of the batch do not change, so
-neither do the records' deltas. Only where a horizon is set must they be written anew, since it takes the base
-timestamp's place.
+neither do the records' deltas. Only where a horizon is set must they be rewritten, since it takes the base timestamp's
+place.
 """
 
 from collections.abc import Mapping
@@ -145,7 +145,7 @@ class BatchFilter:
     def _with_horizon(
         self, data: bytes, position: int, header: BatchHeader, kept: bytes | None, count: int
     ) -> bytearray:
-        """Write a batch anew with a delete horizon; of its records those in `kept`, or all where that is None."""
+        """Rewrite a batch with a delete horizon, and with its records in `kept`, or all where that is None."""
         if kept is not None:
             plain = header._replace(
                 batch_length=HEADER_SIZE - LOG_OVERHEAD + len(kept),
@@ -201,7 +201,7 @@ class BatchFilter:
 
 
 def _cut_out(header: BatchHeader, records: bytes, chosen: Chosen) -> bytearray:
-    """Write a batch anew with some of its records."""
+    """Rewrite a batch with some of its records."""
     body = b"".join([records[start:end] for start, end in chosen.ranges])
     max_timestamp = header.max_timestamp
     if not header.is_log_append_time:
@@ -223,7 +223,7 @@ def _cut_out(header: BatchHeader, records: bytes, chosen: Chosen) -> bytearray:
 
 
 def empty_batch(header: BatchHeader) -> bytearray:
-    """Write a batch's header without records."""
+    """Return a batch's header without records."""
     out = bytearray(
         HEADER.pack(
             *header._replace(

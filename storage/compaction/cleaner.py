@@ -1,18 +1,18 @@
 """The broker's side of compaction: which log is cleaned next, and what is done with a finished one.
 
-The dirtiest log first, by the share of its bytes that is new since its last cleaning, if that is above
-`min.cleanable.dirty.ratio`; one whose oldest new record has waited for `max.compaction.lag.ms` in any case. What may
-be cleaned ends at the first of: the active segment, the last stable offset, and the first segment with a record
-younger than `min.compaction.lag.ms`.
+The dirtiest log goes first, by the share of its bytes that is new since its last cleaning, if that is above
+`min.cleanable.dirty.ratio`; one whose oldest new record has waited for `max.compaction.lag.ms` is cleaned in any case.
+What may be cleaned ends at the first of: the active segment, the last stable offset, and the first segment with a
+record younger than `min.compaction.lag.ms`.
 
-A cleaning goes through these steps, of which `begin`, `sync_names` and `checkpoint` take syncs and may run in a
-thread, and the others are quick and for the broker's loop:
+A cleaning goes through these steps, of which `begin`, `sync_names` and `checkpoint` sync files and may run in a thread,
+and the others are quick and run on the broker's loop:
 
     choose -> begin -> (a worker cleans; take_in_group, again and again) -> conclude
         -> sync_names -> confirm -> checkpoint -> release
 
-How far each log is clean stands in `cleaner-offset-checkpoint`. A log that cannot be cleaned is named once and left
-alone; one whose worker died, or that a full disk stopped, is tried again after a while.
+`cleaner-offset-checkpoint` holds the offset up to which each log is clean. A log that cannot be cleaned is logged once
+and left alone; one whose worker died, or that a full disk stopped, is tried again after a while.
 """
 
 import errno
@@ -45,7 +45,7 @@ class CleanerSettings:
     Attributes:
         memory: bytes for the keys of one cleaning: `log.cleaner.dedupe.buffer.size` times its load factor.
         bytes_per_second: `log.cleaner.io.max.bytes.per.second`; None for no limit.
-        retry_s: how long a log is left alone whose cleaning failed for a reason that may pass.
+        retry_s: seconds before a log is tried again whose cleaning failed for a reason that may pass.
     """
 
     memory: int = 128 * 1024 * 1024
@@ -57,12 +57,12 @@ class Cleaning(NamedTuple):
     """A cleaning that is under way: what the worker is to do, and the log as it was when it was asked.
 
     Attributes:
-        log: which.
+        log: the log.
         job: for the worker.
-        segments: that may be replaced, by base offset.
-        truncations: how often the log's end had been cut off.
-        settings: of the cleaner when it began.
-        missed: the groups that could not be taken in, by their first base offsets.
+        segments: those that may be replaced, by base offset.
+        truncations: how often the log's end had been cut off by then.
+        settings: the cleaner's when it began.
+        missed: the groups that could not be swapped in, by their first base offsets.
     """
 
     log: Log
@@ -74,14 +74,14 @@ class Cleaning(NamedTuple):
 
 
 class Cleaner:
-    """Picks logs to clean, and takes finished segments in.
+    """Picks logs to clean, and swaps finished segments in.
 
     Attributes:
         settings: changed by `reconfigure`.
         uncleanable: logs that could not be cleaned, and why.
         in_progress: the cleanings that were chosen and not released, by partition.
-        max_dirty_ratio: of all logs, when last looked at.
-        max_delay_ms: how long a record waits beyond `max.compaction.lag.ms`, at most, when last looked at.
+        max_dirty_ratio: the greatest of all logs, when last measured.
+        max_delay_ms: how long a record waits beyond `max.compaction.lag.ms`, at most, when last measured.
         last_result: of the last cleaning that ended.
     """
 
@@ -106,13 +106,13 @@ class Cleaner:
     # Choosing
 
     def pick(self, now: WallMs) -> Cleaning | None:
-        """Choose the log to clean next and begin with it; None where none needs it."""
+        """Choose the log to clean next and begin its cleaning; None where none needs it."""
         dirty = [dirt for log in self.candidates() if (dirt := self.measure(log, now)) is not None]
         cleaning = self.choose(dirty, now)
         return cleaning if cleaning is not None and self.begin(cleaning) else None
 
     def candidates(self) -> list[Log]:
-        """Return the logs that may be looked at now."""
+        """Return the logs that may be cleaned now."""
         logs = self._store.all_logs()
         known = {log.topic_partition for log in logs}
         for noted in (self.uncleanable, self._failures, self._set_aside):
@@ -140,7 +140,7 @@ class Cleaner:
         return None
 
     def choose(self, dirty: Sequence[Dirt], now: WallMs) -> Cleaning | None:
-        """Choose the log to clean next, of all that were measured just before; None where none needs it."""
+        """Choose the log to clean next, among those that were just measured; None where none needs it."""
         self.max_dirty_ratio = max((dirt.ratio for dirt in dirty), default=0.0)
         self.max_delay_ms = max((dirt.delay_ms for dirt in dirty), default=0)
         wanted = [dirt for dirt in dirty if dirt.is_wanted]
@@ -166,7 +166,7 @@ class Cleaner:
         return cleaning
 
     def begin(self, cleaning: Cleaning) -> bool:
-        """Write down that a log is about to be cleaned: recovery then expects missing offsets.
+        """Record on disk that a log is about to be cleaned: recovery then expects missing offsets.
 
         Returns:
             Whether the worker may start; where not, the cleaning has been released.
@@ -181,7 +181,7 @@ class Cleaner:
         return True
 
     def release(self, cleaning: Cleaning) -> None:
-        """Let a log be chosen again, after all else."""
+        """Let a log be chosen again; the last step of a cleaning."""
         self.in_progress.pop(cleaning.log.topic_partition, None)
 
     def _plan(self, dirt: Dirt, now: WallMs) -> Cleaning:
@@ -223,9 +223,9 @@ class Cleaner:
     # Finishing
 
     def is_stale(self, cleaning: Cleaning) -> bool:
-        """Tell whether nothing that a worker makes of a log is of use any more: it was truncated or removed, it is not
-        compacted any more, its directory is offline, it is being copied to another one, or the cleaner has other
-        settings now. A copy of old records must not miss the tombstones of them.
+        """Return whether a worker's result is useless: its log was truncated or removed, it is not compacted any more,
+        its directory is offline, it is being copied to another one, or the cleaner has other settings now. A copy of
+        old records must not miss the tombstones of them.
         """
         log = cleaning.log
         return (
@@ -238,7 +238,7 @@ class Cleaner:
         )
 
     def finish(self, cleaning: Cleaning, result: CleaningResult) -> bool:
-        """Do all that follows on a worker; return whether the log is as clean now as the worker made it."""
+        """Run all steps that follow a worker; return whether the log is now as clean as the worker made it."""
         try:
             done = (
                 self.take_in(cleaning, result)
@@ -258,11 +258,11 @@ class Cleaner:
         return self.conclude(cleaning, result)
 
     def take_in_group(self, cleaning: Cleaning, group: CleanedGroup) -> None:
-        """Swap in a segment that a worker has made; it may be at work on the next one.
+        """Swap in a segment that a worker has finished; the worker may still be writing the next one.
 
         It goes in only if the segments that it was made from are still the log's: a truncation, a retention pass or a
-        deletion meanwhile makes it worthless, and its files go. The cleaning is not complete then, and the groups after
-        it do not go in either: they may have dropped tombstones of records that the missed one still has.
+        deletion meanwhile makes it worthless, and its files are removed. The cleaning is not complete then, and the
+        groups after it do not go in either: they may have dropped tombstones of records that the missed one still has.
         """
         log = cleaning.log
         if not group.changed:
@@ -306,8 +306,8 @@ class Cleaner:
         return not cleaning.missed
 
     def sync_names(self, cleaning: Cleaning) -> bool:
-        """Sync the names of a log's segments: a crash must not give the old ones back and leave the claim that they
-        are clean. Returns whether `confirm` may follow.
+        """Sync the names of a log's segments: a crash must not bring the old ones back under a checkpoint that calls
+        them clean. Returns whether `confirm` may follow.
         """
         log = cleaning.log
         try:
@@ -320,14 +320,14 @@ class Cleaner:
         return True
 
     def confirm(self, cleaning: Cleaning, result: CleaningResult) -> bool:
-        """Note how clean the log is; return whether it is still the log that was cleaned."""
+        """Note up to where the log is clean; return whether it is still the log that was cleaned."""
         if self.is_stale(cleaning):
             return False
         cleaning.log.log_directory.cleaned[cleaning.log.topic_partition] = Offset(result.end)
         return True
 
     def checkpoint(self, cleaning: Cleaning) -> None:
-        """Write down what was noted."""
+        """Write what was noted to `cleaner-offset-checkpoint`."""
         log_directory = cleaning.log.log_directory
         try:
             log_directory.write_cleaned()
@@ -335,8 +335,8 @@ class Cleaner:
             log_directory.fail(error, f"cleaning {cleaning.log.topic_partition}")
 
     def worker_died(self, cleaning: Cleaning, reason: str) -> None:
-        """Take note of a worker that ended without a result. The log is tried again after a while, and given up when
-        its workers keep dying.
+        """Handle a worker that ended without a result. The log is tried again after a while, and marked uncleanable
+        when its workers keep dying.
         """
         partition = cleaning.log.topic_partition
         self.discard(cleaning)
@@ -373,9 +373,10 @@ class Cleaner:
         self._set_aside[log.topic_partition] = MonotonicSeconds(log.log_directory.clock.monotonic() + retry_s)
 
     def discard(self, cleaning: Cleaning) -> None:
-        """Remove what a worker left behind that was stopped.
+        """Remove the files that a stopped worker left behind.
 
-        In a log that has since been made under the same name, too: nobody else cleans that before `release`, and an
+        They may lie in a log that has since been created under the same name: nobody else cleans that before `release`,
+            and an
         unfinished file would mislead its recovery.
         """
         log = cleaning.log

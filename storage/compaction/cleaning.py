@@ -1,8 +1,8 @@
-"""Cleaning one log: collect the latest offset of each key in its dirty part, then copy its segments without what is
-outdated.
+"""Cleaning one log: collect the latest offset of each key in its dirty part, then copy its segments without the
+outdated records.
 
-New segments are written beside the old ones with the suffix `.cleaned`, and synced; nothing old is touched. Whoever
-asked for it swaps them in, or removes them.
+New segments are written beside the old ones with the suffix `.cleaned`, and synced; nothing old is touched. The caller
+swaps them in, or removes them.
 """
 
 import threading
@@ -35,19 +35,19 @@ class CannotCleanError(Exception):
 
 
 class Throttle:
-    """Holds reads and writes to a number of bytes a second."""
+    """Limits the rate of reads and writes, in bytes per second."""
 
     __slots__ = ("_bytes", "_pause", "_per_second", "_since")
 
     def __init__(self, bytes_per_second: float | None) -> None:
-        """Take the limit; None is none."""
+        """Take the limit in bytes per second; None means no limit."""
         self._per_second = bytes_per_second
         self._bytes = 0
         self._since = time.monotonic()
         self._pause = threading.Event()
 
     def note(self, size: int) -> None:
-        """Note bytes that were read or written, and wait where that is ahead of the limit."""
+        """Count bytes that were read or written, and wait where they exceed the limit."""
         if self._per_second is None:
             return
         self._bytes += size
@@ -117,10 +117,9 @@ class _Cleaning:
     # Collecting keys
 
     def collect(self) -> None:
-        """Fill the map from the first dirty offset on, as far as it holds; the log is cleaned up to there.
+        """Fill the map from the first dirty offset on until it is full; the log is cleaned up to there.
 
-        The segments are synced first: a later record in one of them is what makes an older one go, elsewhere and for
-        good.
+        The segments are synced first, since a later record in one of them removes an older one elsewhere, for good.
         """
         bases = [*self._job.dirty, self._job.end]
         transactions = TransactionReader(each for each in self._aborted if each.last_offset >= bases[0])
@@ -157,7 +156,7 @@ class _Cleaning:
     # Copying
 
     def copy(self, bases: Sequence[int]) -> None:
-        """Copy a group of segments into one, without what is outdated."""
+        """Copy a group of segments into one, without the outdated records."""
         sources = [self._open(base) for base in bases]
         self._remove_cleaned(bases[0])
         cleaned = self._unfinished = Segment(
@@ -192,8 +191,8 @@ class _Cleaning:
     def _copy_segment(self, source: Segment, writer: "_SegmentWriter", *, is_last: bool) -> bool:
         """Copy one segment; return whether anything in it changed.
 
-        The last batch of a group leaves its header at least: so the new segment ends where the old ones did, and
-        neither recovery nor a swap that a crash has interrupted takes the difference for a loss, or leaves an old
+        At least the header of a group's last batch stays, so that the new segment ends where the old ones did.
+        Otherwise recovery would see the difference as a loss, and a swap that a crash interrupted could leave an old
         segment behind.
         """
         changed = False
@@ -260,7 +259,7 @@ class _SegmentWriter:
         self._batches: list[tuple[int, BatchHeader]] = []
 
     def write(self, data: bytes | bytearray | memoryview, header: BatchHeader) -> None:
-        """Add what is left of a batch; `header` is the original's, or that of `data` where it was written anew."""
+        """Add what is left of a batch; `header` is the original's, or that of `data` where the batch was rewritten."""
         self._batches.append((len(self._buffer), header._replace(batch_length=len(data) - LOG_OVERHEAD)))
         self._buffer += data
         if len(self._buffer) >= _WRITE_SIZE:
@@ -286,7 +285,7 @@ def _collect(data: bytes, position: int, header: BatchHeader, first_dirty: int, 
 
 
 def _key_count(data: bytes, position: int, header: BatchHeader) -> int:
-    """Return how many keys a batch may add to a map, at most."""
+    """Return the most keys that a batch can add to a map."""
     if header.magic == MAGIC:
         return header.record_count
     return sum(1 for _ in iter_legacy(data[position : position + header.size]))

@@ -1,4 +1,4 @@
-"""What compacts one log, and the worker process that does it in a broker."""
+"""The interface of what compacts one log; in a broker a worker process implements it."""
 
 from typing import Protocol
 
@@ -9,7 +9,7 @@ class CleaningWorker(Protocol):
     """Runs one job; `storage.compaction.worker_process.WorkerProcess` does it in a process."""
 
     def run(self, job: CleaningJob, on_group: OnGroup) -> CleaningResult:
-        """Run a job to its end, telling of finished groups meanwhile; blocks.
+        """Run a job to its end, reporting finished groups meanwhile; blocks.
 
         Raises:
             WorkerFailedError: there is no result.
@@ -17,12 +17,12 @@ class CleaningWorker(Protocol):
         ...
 
     def kill(self) -> None:
-        """Have `run` end soon; may come from another thread, before it, and after it."""
+        """Make `run` end soon; may be called from another thread, before `run` and after it."""
         ...
 
 
 def worker_process() -> CleaningWorker:
     """Make a worker that has a process of its own."""
-    from storage.compaction.worker_process import WorkerProcess  # for those that have something to clean
+    from storage.compaction.worker_process import WorkerProcess  # only where something is cleaned
 
     return WorkerProcess()

@@ -12,12 +12,12 @@ class Dirt(NamedTuple):
     """How dirty a log is.
 
     Attributes:
-        log: which.
-        first_dirty: up to where it is clean.
+        log: the log.
+        first_dirty: the offset up to which it is clean.
         end: the base offset of the first segment that must stay as it is.
         clean_bytes: below `first_dirty`.
         dirty_bytes: from there to `end`.
-        delay_ms: how much longer a record has waited than it may.
+        delay_ms: how long a record has waited beyond `max.compaction.lag.ms`.
     """
 
     log: Log
@@ -29,23 +29,23 @@ class Dirt(NamedTuple):
 
     @property
     def is_wanted(self) -> bool:
-        """Whether it is to be cleaned."""
+        """Whether the log needs cleaning."""
         if not self.dirty_bytes:
             return False
         return self.delay_ms > 0 or self.ratio > self.log.config.min_cleanable_dirty_ratio
 
     @property
     def ratio(self) -> float:
-        """The dirty share of what may be cleaned."""
+        """The dirty share of the bytes that may be cleaned."""
         total = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total if total else 0.0
 
 
 def measure(log: Log, now: WallMs) -> Dirt:
-    """Tell how dirty a log is.
+    """Measure how dirty a log is.
 
     Raises:
-        CorruptRecordError: a segment does not read.
+        CorruptRecordError: a segment cannot be parsed.
         OSError: the disk failed.
     """
     segments, config = log.segments, log.config
@@ -80,7 +80,7 @@ def group_segments(segments: list[Segment], end: Offset, log: Log) -> list[list[
     Args:
         segments: to be cleaned, in order.
         end: where the part ends that may be cleaned.
-        log: whose they are.
+        log: the log that they belong to.
     """
     config = log.config
     groups: list[list[Segment]] = []

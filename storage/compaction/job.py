@@ -64,12 +64,12 @@ class CleanedGroup:
     changed: bool = True
 
     def to_json(self) -> bytes:
-        """Return it as one line, which no result's line begins like."""
+        """Return it as one line, whose beginning tells it from a result's line."""
         return b"+" + json.dumps(asdict(self)).encode() + b"\n"
 
     @classmethod
     def from_json(cls, line: bytes) -> Self | None:
-        """Read it back; None where the line is none of a group."""
+        """Read it back; None where the line is not a group's."""
         return cls(**json.loads(line[1:])) if line.startswith(b"+") else None
 
 
@@ -83,14 +83,14 @@ class CleaningResult:
 
     Attributes:
         groups: those that were finished, in order.
-        end: up to where the log is clean now.
+        end: the offset up to which the log is clean now.
         bytes_read: of the segments, once for the keys and once for the copy.
         bytes_written: into new segments.
         records_read: in the copy.
         records_kept: of those.
-        keys: collected.
+        keys: how many were collected.
         error: why the log cannot be cleaned; None where it was.
-        errno: of the failed system call, where that is why.
+        errno: of the failed system call, where that is the reason.
     """
 
     groups: Sequence[CleanedGroup] = ()

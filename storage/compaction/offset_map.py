@@ -13,7 +13,7 @@ class OffsetMap:
     all.
 
     Attributes:
-        latest: up to which offset the log is in the map.
+        latest: the offset up to which the log is in the map.
         offsets: by `held` key.
         capacity: how many keys may be held.
     """
@@ -21,7 +21,7 @@ class OffsetMap:
     __slots__ = ("capacity", "latest", "offsets")
 
     def __init__(self, memory: int) -> None:
-        """Take the bytes that the map may grow to."""
+        """Take the map's size limit in bytes."""
         self.capacity = max(memory // _ENTRY_BYTES, 1)
         self.offsets: dict[bytes, int] = {}
         self.latest = -1

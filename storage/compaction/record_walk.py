@@ -1,7 +1,8 @@
 """Walking the records of a v2 batch for their keys and places, without making an object of any.
 
 `wire.records.record` has the layout. The varints that nearly all records have are read in place, since a call would
-cost as much as all the rest. Bounds are checked by the record's own length: what leads out of its record is damage.
+cost as much as all the rest. Bounds are checked by the record's own length: a field that reaches beyond its record is
+damage.
 """
 
 from typing import NamedTuple
@@ -29,7 +30,7 @@ def collect_keys(data: bytes, count: int, base_offset: int, first_offset: int, i
     """Put the key of each record at or above `first_offset` into a map.
 
     Raises:
-        CorruptRecordError: the records do not read as `count` records.
+        CorruptRecordError: the bytes do not parse as `count` records.
     """
     offsets = into.offsets
     at, size = 0, len(data)
@@ -77,7 +78,7 @@ def choose_records(
         tombstones_stay: whether records without a value stay if they are the latest.
 
     Raises:
-        CorruptRecordError: the records do not read as `count` records.
+        CorruptRecordError: the bytes do not parse as `count` records.
     """
     latest_of, latest = known.offsets.get, known.latest
     ranges: list[tuple[int, int]] = []
@@ -147,9 +148,7 @@ def max_timestamp_delta(data: bytes, ranges: list[tuple[int, int]]) -> int:
 
 
 def _record_end(data: bytes, at: int) -> tuple[int, int]:
-    """Read a record's length; give where it ends, and where its timestamp delta begins, behind length and
-    attributes.
-    """
+    """Read a record's length; return where it ends, and where its timestamp delta begins."""
     byte = data[at]
     if byte < 0x80:
         at += 1

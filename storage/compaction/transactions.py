@@ -69,7 +69,7 @@ class TransactionReader:
     def _advance(self, offset: int) -> None:
         while self._aborted and self._aborted[-1].first_offset <= offset:
             transaction = self._aborted.pop()
-            # A producer has one transaction at a time. One that is open still ended before the part that is read, or
+            # A producer has one transaction at a time. One that still seems open ended before the part that is read, or
             # lost its marker to an earlier cleaning: what the producer wrote after its end is not aborted by it.
             self._open[transaction.producer_id] = transaction
             self._seen.discard(transaction.producer_id)

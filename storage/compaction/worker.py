@@ -3,7 +3,7 @@ at last the result to its standard output. `storage.compaction.worker_process` i
 
     python -m storage.compaction.worker <process id of the broker> < job.json > groups-and-result.json
 
-It ends when its broker does, however that ends: Linux kills it at once, elsewhere it looks each second whether its
+It ends when its broker does, however that ends: Linux kills it at once, elsewhere it checks every second that its
 parent is still the same.
 """
 
@@ -37,12 +37,13 @@ def _say(line: bytes) -> None:
 
 
 def _end_with(broker: int) -> None:
-    """See to it that this process ends when its broker does.
+    """Make this process end when its broker does.
 
-    A broker that was killed and starts again cleans the same log soon: two that write the same file would spoil it.
+    A broker that was killed and starts again soon cleans the same log: two workers that write the same file would
+        corrupt it.
     """
     if sys.platform == "linux":
-        # The signal comes when the broker's thread ends that started this process; it waits for us.
+        # The signal comes when the broker's thread that started this process ends; that thread waits for us.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != broker:
         sys.exit(1)

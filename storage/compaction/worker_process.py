@@ -34,7 +34,7 @@ class WorkerProcess:
         Raises:
             WorkerFailedError: the process did not start, or ended without a result.
         """
-        # Into a file: nobody reads it while the worker works, and a full pipe would hold it up.
+        # Into a file: nobody reads it while the worker works, and a full pipe would block it.
         with tempfile.TemporaryFile() as errors:
             process = self._start(errors)
             result: bytes | None = None
@@ -71,7 +71,7 @@ class WorkerProcess:
             return self._process
 
     def kill(self) -> None:
-        """End the process, now or as soon as it would start; what it wrote is removed by the caller."""
+        """End the process, now or as soon as it would start; the caller removes what it wrote."""
         with self._lock:
             self._killed = True
             if self._process is not None:
@@ -79,7 +79,7 @@ class WorkerProcess:
 
 
 def _follow(process: "subprocess.Popen[bytes]", job: CleaningJob, on_group: OnGroup) -> bytes | None:
-    """Send a process its job, and read what it says up to its end."""
+    """Send a process its job, and read its output to the end."""
     assert process.stdin is not None
     assert process.stdout is not None
     try:
