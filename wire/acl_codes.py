@@ -34,7 +34,7 @@ class PatternType(IntEnum):
 
 
 class Operation(IntEnum):
-    """What a rule speaks of; the number is also the operation's bit in authorized-operations fields."""
+    """What a rule allows or denies; the number is also the operation's bit in authorized-operations fields."""
 
     ALL = 2
     READ = 3
@@ -92,6 +92,6 @@ def pascal(value: IntEnum) -> str:
 
 
 def from_pascal(kind: type[Member], text: str) -> Member | None:
-    """Return the member that a Pascal-case name means, compared without case; None for an unknown name."""
+    """Return the member with a Pascal-case name, ignoring case; None for an unknown name."""
     wanted = text.casefold()
     return next((each for each in kind if pascal(each).casefold() == wanted), None)

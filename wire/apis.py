@@ -104,7 +104,7 @@ class ApiKey(IntEnum):
     WRITE_SHARE_GROUP_STATE = 85
     DELETE_SHARE_GROUP_STATE = 86
     READ_SHARE_GROUP_STATE_SUMMARY = 87
-    # Ottla's own, between its brokers only: listed to no one else.
+    # Ottla's own, between its brokers only: not listed to anyone else.
     WATCH_SESSION = 20_000
     REACH_BROKER = 20_001
 

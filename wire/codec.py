@@ -64,7 +64,7 @@ def decode(cls: type[M], version: int, buffer: Buffer, offset: int = 0) -> M:
 
 
 def decoder(cls: type[M], version: int) -> Callable[[Buffer, int], tuple[M, int]]:
-    """The function ``(buffer, offset) -> (message, offset behind it)``; it raises `RemoteProtocolError`.
+    """Return the function ``(buffer, offset) -> (message, offset after it)``; it raises `RemoteProtocolError`.
 
     Raises:
         UnsupportedVersionError: there is no such version.
@@ -78,7 +78,7 @@ def decoder(cls: type[M], version: int) -> Callable[[Buffer, int], tuple[M, int]
 
 
 def encoder(cls: type[Message], version: int) -> Callable[..., None]:
-    """The function ``(message, out, ranges=None)`` that appends; see `encode_into`.
+    """Return the function ``(message, out, ranges=None)`` that appends; see `encode_into`.
 
     Raises:
         ValueError: there is no such version.

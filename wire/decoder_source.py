@@ -31,7 +31,7 @@ WireType = Primitive | Array | type[Struct]
 
 
 def compile_decoder(cls: type[Message], version: int) -> Callable[..., Any]:
-    """Make ``decode(buffer, offset) -> (message, offset behind it)`` for a version that ``cls`` has."""
+    """Make ``decode(buffer, offset) -> (message, offset after it)`` for a version that ``cls`` has."""
     source = _DecoderSource(cls, version)
     return source.writer.compile("decode", f"decoder of {cls.__name__} v{version}")
 
@@ -58,7 +58,7 @@ def _too_many_together(most: int) -> ValueError:
 
 
 def carries_records(struct_type: type[Struct], version: int) -> bool:
-    """Whether a `RECORDS` field stands anywhere in this version of the struct."""
+    """Whether this version of the struct has a `RECORDS` field at any depth."""
     for field in struct_type.__schema__.fields:
         if version not in field.versions:
             continue
@@ -69,7 +69,7 @@ def carries_records(struct_type: type[Struct], version: int) -> bool:
 
 
 def _entries_max(cls: type[Message]) -> int | None:
-    """Return how many entries the arrays of a message may have together; None for all that are no requests."""
+    """Return how many entries the arrays of a message may have together; None for anything but a request."""
     return API_TABLE[cls.__schema__.api_key].entries_max if issubclass(cls, Request) else None
 
 
@@ -96,7 +96,7 @@ class _DecoderSource:
             }
         )
         with writer.block("def decode(buf, pos)"):
-            # Views where records must not be copied; plain bytes elsewhere, as they are faster to cut up.
+            # Views where records must not be copied; plain bytes elsewhere, as they are faster to slice.
             kind = "memoryview" if self.views else "bytes"
             writer.line(f"if type(buf) is not {kind}: buf = {kind}(buf)")
             writer.line("limit = len(buf)")
@@ -211,7 +211,7 @@ class _DecoderSource:
             with writer.block("else"):
                 self.body(kind, target, size, nullable)
             return
-        if not (self.flexible and kind is STRING):  # whose helper looks at it
+        if not (self.flexible and kind is STRING):  # whose helper checks it
             writer.line(f"if {is_null}: raise null({name!r})")
         self.body(kind, target, size, nullable)
 
@@ -274,7 +274,7 @@ class _DecoderSource:
             writer.line(f"{items}.append({item})")
 
     def smallest(self, kind: WireType, nullable: bool = False) -> int:
-        """The fewest bytes that a value can have: what a claimed count is checked against."""
+        """Return the fewest bytes that a value can have; claimed counts are checked against it."""
         if isinstance(kind, Array):
             return 1 if self.flexible else 4
         if isinstance(kind, Primitive):

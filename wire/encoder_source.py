@@ -100,7 +100,7 @@ class _EncoderSource:
             self.pending.append(("x", ""))
 
     def is_default(self, field: Field, value: str) -> str:
-        """An expression: is ``value`` what a reader assumes where the field is not sent?"""
+        """Return an expression for whether ``value`` is what a reader assumes where the field is not sent."""
         default = self.writer.constant(field.default)
         if field.default is None:
             return f"{value} is None"

@@ -1,7 +1,7 @@
 """Kafka 3.9's error codes, and the few exceptions of the wire layer.
 
 One line an error: code, what a client does about it, text. A client tries again after a ``R`` error; after an
-``M`` error it fetches metadata first, since who leads or where has changed; ``-`` is final.
+``M`` error it fetches metadata first, since a leader or its address has changed; ``-`` is final.
 """
 
 from enum import IntEnum
@@ -31,7 +31,7 @@ class Error(IntEnum):
 
     @classmethod
     def from_code(cls, code: int) -> "Error":
-        """The error with this code; one that we do not know counts as ``UNKNOWN_SERVER_ERROR``."""
+        """Return the error with this code; an unknown code counts as ``UNKNOWN_SERVER_ERROR``."""
         return _BY_CODE.get(code, cls.UNKNOWN_SERVER_ERROR)
 
     UNKNOWN_SERVER_ERROR = (-1, "-", "the broker failed in a way that has no error code")
@@ -171,11 +171,11 @@ if len(_BY_CODE) != len(Error.__members__):  # IntEnum makes an alias of a repea
 
 
 class ApiError(Exception):
-    """What the cluster answers with an error code; handlers turn it into the code at the border.
+    """A failure that the cluster answers with an error code; handlers turn it into the code at the border.
 
     Attributes:
         error: the code.
-        message: what to tell the client beside it; None for the code's own text.
+        message: the text sent to the client with it; None for the code's own text.
     """
 
     def __init__(self, error: Error, message: str | None = None) -> None:
@@ -185,7 +185,7 @@ class ApiError(Exception):
 
 
 class RemoteProtocolError(Exception):
-    """A peer sent bytes that are not Kafka's protocol: the connection is closed, the broker lives on."""
+    """A peer sent bytes that are not Kafka's protocol: the connection is closed, the broker keeps running."""
 
 
 class UnsupportedVersionError(RemoteProtocolError):

@@ -1,4 +1,4 @@
-"""A piece of a file that is to be sent as it lies on disk."""
+"""A range of a file that is sent as it is on disk."""
 
 import errno
 from typing import Final, Protocol

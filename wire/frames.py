@@ -1,4 +1,4 @@
-"""Requests and responses with their headers: what stands in one length-prefixed frame.
+"""Requests and responses with their headers: the contents of one length-prefixed frame.
 
 A request's header, by its version; which one applies follows from API and version::
 
@@ -12,7 +12,7 @@ A response's::
     length: int32 | correlation_id: int32      version 0 and 1
     tagged fields                              version 1: flexible versions, but never ApiVersions
 
-The decoding functions take a frame without its length; the encoding ones give it with.
+The decoding functions take a frame without its length; the encoding ones return it with the length.
 """
 
 from collections.abc import Callable
@@ -39,13 +39,13 @@ ResponseFrame = bytearray | list[bytearray | memoryview | FileRange]
 
 
 class RequestHeader:
-    """Who asks what: the header of a request.
+    """The header of a request: its API and version, correlation id and client.
 
     Attributes:
         api_key: of a known API.
         api_version: as the client sent it, served or not.
         correlation_id: returned in the response.
-        client_id: what the client calls itself; None in ControlledShutdown v0 and where it says nothing.
+        client_id: what the client calls itself; None in ControlledShutdown v0 and where the client sends none.
     """
 
     __slots__ = ("api_key", "api_version", "client_id", "correlation_id")
@@ -216,7 +216,7 @@ def _has_tagged_header(message: Message | type[Message], version: int) -> bool:
 
 
 def _interleave(out: bytearray, ranges: Ranges) -> list[bytearray | memoryview | FileRange]:
-    """Cut ``out`` where what was not copied belongs, in ascending order."""
+    """Cut ``out`` at ``ranges``, which are in ascending order, and insert the pieces that were not copied."""
     view = memoryview(out)
     pieces: list[bytearray | memoryview | FileRange] = []
     start = 0

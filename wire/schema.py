@@ -1,6 +1,6 @@
 """How a message is declared: once, as data, for all its versions.
 
-A message is a class; each attribute says what stands on the wire, and in which versions::
+A message is a class; each attribute declares what is on the wire, and in which versions::
 
     class TopicProduceData(Struct):
         name: str = field(STRING)
@@ -14,9 +14,9 @@ Rules of this file:
 
 - Defining a class must cost microseconds, because a broker defines hundreds at start: version texts are
   parsed and ``__init__`` is written when first needed (`wire.codec` compiles its functions equally late).
-- Instances are built millions of times: they are slotted, and their ``__init__`` is plain assignment. That an
-  instance does not change is the type checker's affair (``frozen_default``), not paid for at run time.
-- Every field has a default, so a field that some version lacks never has to be mentioned.
+- Instances are built millions of times: they are slotted, and their ``__init__`` is plain assignment. The type checker
+  enforces that instances do not change (``frozen_default``), at no cost at run time.
+- Every field has a default, so callers never have to name a field that some version lacks.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,7 +53,7 @@ MAX_STRING: Final = 0x7FFF
 
 
 class Primitive:
-    """A wire type that is no array and no struct.
+    """A wire type that is neither an array nor a struct.
 
     Attributes:
         name: Kafka's name for it.
@@ -92,8 +92,8 @@ RECORDS: Final = Primitive("records", "", 0, None)
 class Records:
     """The static type of a `RECORDS` attribute; never instantiated.
 
-    It is read as a view into the buffer it was decoded from (valid as long as that buffer is), and may be
-    given as any bytes, as the `FileRange` of a log that is to be sent, or as `UncopiedRecords`.
+    It is decoded to a view into the buffer (valid as long as that buffer is), and can be set to any bytes, to the
+    `FileRange` of a log that is to be sent, or to `UncopiedRecords`.
     """
 
     @overload
@@ -136,11 +136,11 @@ UNSET: Final = _Unset()
 
 
 class Field:
-    """One attribute of a struct, and where it stands on the wire.
+    """One attribute of a struct, and its place on the wire.
 
     Attributes:
         name: the attribute's name.
-        type: what stands on the wire.
+        type: its wire type.
         versions: versions of the message that have the field.
         nullable: versions in which it may be None.
         tag: where given, the field is sent as a tagged field with this number.
@@ -198,12 +198,12 @@ def field(
     ignorable: bool = False,
     sensitive: bool = False,
 ) -> Any:
-    """Declare a field; see `Field` for the arguments. Versions are of the message, also in nested structs."""
+    """Declare a field; see `Field` for the arguments. Versions are the message's, in nested structs too."""
     return Field(type, versions, nullable, default, tag, ignorable, sensitive)
 
 
 class Schema:
-    """What a struct or message class was declared with.
+    """The declaration of a struct or message class.
 
     Attributes:
         fields: in wire order.
@@ -230,7 +230,7 @@ class Schema:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class StructType(type):
-    """Makes each declared field a slot, and remembers the declaration as ``__schema__``."""
+    """Makes each declared field a slot, and keeps the declaration as ``__schema__``."""
 
     def __new__(
         mcs,
@@ -258,7 +258,7 @@ class Struct(metaclass=StructType):
     __hash__: ClassVar[None]  # type: ignore[assignment]  # the fields may hold lists
 
     def __init__(self, **values: Any) -> None:
-        # The first instance of a class writes that class's own __init__; then this one is out of the way.
+        # The first instance of a class writes that class's own __init__, which replaces this one.
         cls = type(self)
         init = _write_init(cls)
         cls.__init__ = init  # type: ignore[method-assign]
@@ -278,17 +278,17 @@ class Struct(metaclass=StructType):
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with other values in some fields."""
+        """Return a copy with other values in some fields."""
         values = {field.name: getattr(self, field.name) for field in self.__schema__.fields}
         return type(self)(**(values | changes))
 
 
 class Message(Struct):
-    """What is encoded by itself, in a version: a request, a response, or a data format."""
+    """A struct that is encoded by itself, in a version: a request, a response, or a data format."""
 
 
 class Request(Message):
-    """What a client or broker asks; ``api`` is given in the class statement."""
+    """A request of a client or broker; ``api`` is given in the class statement."""
 
 
 class Response(Message):
@@ -303,7 +303,7 @@ _shared_defaults: dict[type, object] = {}
 
 
 def shared_default(struct: type) -> object:
-    """The one all-default instance of a struct, so that "is it the default" is mostly an identity check."""
+    """Return the one all-default instance of a struct, so that "is it the default" is mostly an identity check."""
     default = _shared_defaults.get(struct)
     if default is None:
         default = _shared_defaults[struct] = struct()

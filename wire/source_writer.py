@@ -25,7 +25,7 @@ class SourceWriter:
 
     @contextmanager
     def block(self, header: str) -> Iterator[None]:
-        """Indent what is written inside below ``header``; a block that stays empty gets a ``pass``."""
+        """Indent the lines written inside it below ``header``; a block that stays empty gets a ``pass``."""
         self.line(header + ":")
         self._depth += 1
         before = len(self._lines)
@@ -35,12 +35,12 @@ class SourceWriter:
         self._depth -= 1
 
     def fresh(self, hint: str) -> str:
-        """A local name that nothing else in the function uses."""
+        """Return a local name that nothing else in the function uses."""
         self._count += 1
         return f"{hint}{self._count}"
 
     def constant(self, value: object) -> str:
-        """An expression for ``value``: a literal where it is simple, else the name of a global."""
+        """Return an expression for ``value``: a literal where it is simple, else the name of a global."""
         if type(value) in _INLINE or value == ():
             return repr(value)
         name = self._names.get(id(value))
@@ -50,7 +50,7 @@ class SourceWriter:
         return name
 
     def layout(self, letters: str, method: str) -> tuple[str, int]:
-        """The name of `struct` function ``method`` for big-endian ``letters``, and its size in bytes."""
+        """Return the name of `struct` function ``method`` for big-endian ``letters``, and its size in bytes."""
         layout = Layout(">" + letters)
         name = self._layouts.get((letters, method))
         if name is None:

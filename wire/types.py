@@ -1,4 +1,4 @@
-"""The numbers that must not mix, each a type of its own.
+"""Numbers that must not be mixed up, each with a type of its own.
 
 A leader epoch is never a bare ``int`` in a signature; wall time and monotonic time cannot be confused.
 """

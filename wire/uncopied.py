@@ -2,7 +2,7 @@
 
 
 class UncopiedRecords:
-    """Whole batches that are sent from where they are, between the other bytes of a request.
+    """Whole batches that are sent from their own buffer, between the other bytes of a request.
 
     Attributes:
         data: the batches; not to be changed before they are sent.

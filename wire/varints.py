@@ -23,8 +23,7 @@ _LONGEST: Final = 28
 def more(buffer: bytes | memoryview, position: int, first: int) -> tuple[int, int]:
     """Read the rest of a varint whose ``first`` byte, just before ``position``, had its top bit set.
 
-    Returns:
-        The value and the position behind it.
+    Returns: The value and the position after it.
     """
     value = first & 0x7F
     for shift in range(7, _LONGEST + 1, 7):
@@ -37,7 +36,7 @@ def more(buffer: bytes | memoryview, position: int, first: int) -> tuple[int, in
 
 
 def read_uvarint(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
-    """Read a varint; returns the value and the position behind it."""
+    """Read a varint; return the value and the position after it."""
     first = buffer[position]
     return (first, position + 1) if first < 0x80 else more(buffer, position + 1, first)
 
@@ -46,7 +45,7 @@ def unusual_string_length(buffer: bytes | memoryview, position: int, first: int)
     """Finish the length of a compact string that may not be null, where it was not 1 to 127.
 
     Returns:
-        The string's length plus one, and the position behind the length.
+        The string's length plus one, and the position after the length.
     """
     if first == 0:
         raise ValueError("a string that may not be null is null")
@@ -57,10 +56,10 @@ def unusual_string_length(buffer: bytes | memoryview, position: int, first: int)
 
 
 def skip_tags(buffer: bytes | memoryview, position: int, count: int, limit: int) -> int:
-    """Step over a tagged-field section whose first byte was ``count``; returns the position behind it."""
+    """Skip a tagged-field section whose first byte was ``count``; return the position after it."""
     if count > 0x7F:
         count, position = more(buffer, position, count)
-    for _ in range(count):  # a lying count runs into the end of the buffer soon
+    for _ in range(count):  # a false count soon runs into the end of the buffer
         _, position = read_uvarint(buffer, position)
         size, position = read_uvarint(buffer, position)
         position += size

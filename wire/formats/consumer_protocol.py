@@ -1,11 +1,11 @@
 """What consumers tell each other through JoinGroup and SyncGroup (protocol type ``consumer``).
 
-The broker passes these on unread, but for what it shows in descriptions of groups. Read them with
+The broker passes these on unread, except for what it shows in descriptions of groups. Read them with
 `wire.formats.versioned.decode_forward_compatible`.
 
 Versions:
     1: the partitions that a member owns already (incremental rebalancing, KIP-429).
-    2: the generation in which it came to own them.
+    2: the generation in which it was assigned them.
     3: rack (KIP-881).
 """
 

@@ -1,7 +1,7 @@
 """Keys and values of ``__consumer_offsets``: committed offsets, and the members of groups.
 
-The version of a key says what it is: 0 and 1 an `OffsetCommitKey`, 2 a `GroupMetadataKey`; later ones belong to
-group types that we do not serve, and are stepped over. A record without a value deletes what its key names.
+The version of a key says what it is: 0 and 1 an `OffsetCommitKey`, 2 a `GroupMetadataKey`; later ones belong to group
+types that we do not serve, and are skipped. A record without a value deletes what its key names.
 
 Versions of `OffsetCommitValue`:
     1: an expire timestamp, set by commits that carry a retention time.

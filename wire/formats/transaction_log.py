@@ -20,7 +20,7 @@ class PartitionsSchema(Struct):
 
 
 class TransactionLogValue(Data, versions="0-1", flexible="1+"):
-    """``transaction_partitions`` is None in the states that have none."""
+    """One transactional id; ``transaction_partitions`` is None in the states that have none."""
 
     producer_id: ProducerId = field(INT64)
     producer_epoch: ProducerEpoch = field(INT16)

@@ -23,7 +23,7 @@ def encode_versioned(message: Data, version: int) -> bytes:
 
 
 def peek_version(buffer: Buffer) -> int:
-    """The version in front; it decides which format a key of an internal topic is in.
+    """Return the version in front; it decides which format a key of an internal topic has.
 
     Raises:
         RemoteProtocolError: there are fewer than two bytes.

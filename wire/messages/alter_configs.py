@@ -1,6 +1,6 @@
 """AlterConfigs: replace the whole configuration of a topic or broker.
 
-What is not named falls back to its default; IncrementalAlterConfigs is what should be used.
+Configurations that are not named fall back to their defaults; clients should use IncrementalAlterConfigs instead.
 
 Versions:
     1: on a quota violation the answer comes before the throttling.

@@ -3,7 +3,7 @@
 Versions:
     1: on a quota violation the answer comes before the throttling.
     2: compact lengths and tagged fields (flexible).
-    3: who asked for a token.
+    3: a token's requester.
 """
 
 from collections.abc import Sequence

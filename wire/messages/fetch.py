@@ -1,6 +1,6 @@
 """Fetch: read record batches, as a consumer or as a follower.
 
-Partitions are served in the order in which they stand in the request. A session (KIP-227) names only what
+Partitions are served in the order of the request. A session (KIP-227) names only what
 changed.
 
 Versions:

@@ -4,7 +4,7 @@ Versions:
     1: rebalance timeout of its own.
     2: throttle time.
     3: on a quota violation the answer comes before the throttling.
-    4: a new member is sent back with an id and joins again (KIP-394).
+    4: a new member is refused with an id to join again with (KIP-394).
     5: group instance id (static membership).
     6: compact lengths and tagged fields (flexible).
     7: the answer names the protocol type; no protocol is None (KIP-559).

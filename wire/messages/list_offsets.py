@@ -1,6 +1,6 @@
 """ListOffsets: find an offset by timestamp, or the first, last or largest-timestamp one.
 
-Timestamps below zero are questions: -1 latest, -2 earliest, -3 largest timestamp, -4 earliest local, -5
+Negative timestamps ask for special offsets: -1 latest, -2 earliest, -3 largest timestamp, -4 earliest local, -5
 last tiered.
 
 Versions:

@@ -5,7 +5,7 @@ Versions:
     2: a retention time for all instead.
     3: throttle time.
     4: on a quota violation the answer comes before the throttling.
-    5: no retention time: the broker's configuration rules.
+    5: no retention time: the broker's configuration applies.
     6: leader epoch.
     7: group instance id (static membership).
     8: compact lengths and tagged fields (flexible).

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where a leader epoch ends in the leader's log, so that others truncate (KIP-101).
+"""OffsetForLeaderEpoch: where a leader epoch ends in the leader's log, so that others know where to truncate (KIP-101).
 
 Versions:
     1: the epoch that the offset belongs to.

@@ -1,4 +1,4 @@
-"""StopReplica: the controller has a broker stop replicating partitions, or delete them.
+"""StopReplica: the controller makes a broker stop replicating partitions, or delete them.
 
 Versions:
     1: broker epoch; partitions grouped by topic.

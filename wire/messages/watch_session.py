@@ -1,6 +1,6 @@
 """WatchSession, Ottla's own: a broker hands the key of its ZooKeeper session to another one, or takes it back.
 
-Asked only of brokers that list the API to one who says that it is an Ottla broker, in ApiVersions.
+Sent only to brokers that list the API in ApiVersions; they list it only to clients that name themselves Ottla brokers.
 """
 
 from wire.apis import ApiKey

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: the transaction coordinator has leaders append commit or abort markers.
+"""WriteTxnMarkers: the transaction coordinator makes leaders append commit or abort markers.
 
 Versions:
     1: compact lengths and tagged fields (flexible).

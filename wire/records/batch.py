@@ -58,7 +58,7 @@ _SEQUENCE_MAX: Final = 0x7FFFFFFF
 
 
 class BatchHeader(NamedTuple):
-    """The fixed part of a v2 batch. A tuple, since one is made for each batch that passes."""
+    """The fixed part of a v2 batch. A tuple, since one is made for each batch that the broker handles."""
 
     base_offset: Offset
     batch_length: int
@@ -127,12 +127,14 @@ class BatchHeader(NamedTuple):
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether compaction has set the time at which the batch's tombstones may go."""
+        """Whether compaction has set the time from which the batch's tombstones may be removed."""
         return self.attributes & DELETE_HORIZON_BIT != 0
 
     @property
     def delete_horizon(self) -> WallMs:
-        """That time in milliseconds, -1 where compaction has set none."""
+        """The wall time in milliseconds from which the batch's tombstones may be removed; -1 where compaction has set
+        none.
+        """
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else NO_TIMESTAMP
 
     @property
@@ -147,12 +149,12 @@ def increment_sequence(sequence: int, by: int) -> int:
 
 
 def decrement_sequence(sequence: int, by: int) -> int:
-    """Take a producer's sequence number back, through 0 to 2^31 - 1."""
+    """Step a producer's sequence number back; 0 wraps to 2^31 - 1."""
     return (sequence - by) & _SEQUENCE_MAX
 
 
 def peek_magic(buffer: Buffer, position: int = 0) -> int:
-    """Return the format version of the batch or message at ``position``: all formats have it at one place.
+    """Return the format version of the batch or message at ``position``: all formats have it at the same place.
 
     Raises:
         CorruptRecordError: the buffer ends before it.
@@ -248,20 +250,20 @@ def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
 def patch_offset_and_epoch(
     buffer: WritableBuffer, position: int, base_offset: Offset, leader_epoch: LeaderEpoch
 ) -> None:
-    """Return a batch its offset and epoch in place. The checksum covers neither."""
+    """Write a batch's base offset and leader epoch in place. The checksum covers neither."""
     _INT64.pack_into(buffer, position, base_offset)
     _INT32.pack_into(buffer, position + LOG_OVERHEAD, leader_epoch)
 
 
 def patch_log_append_time(buffer: WritableBuffer, position: int, now: WallMs) -> None:
-    """Make ``now`` the timestamp of each record of a batch, in place, and renew the checksum."""
+    """Make ``now`` the timestamp of each record of a batch, in place, and update the checksum."""
     (attributes,) = _INT16.unpack_from(buffer, position + ATTRIBUTES_POSITION)
     _INT16.pack_into(buffer, position + ATTRIBUTES_POSITION, attributes | TIMESTAMP_TYPE_BIT)
     patch_max_timestamp(buffer, position, now)
 
 
 def patch_max_timestamp(buffer: WritableBuffer, position: int, max_timestamp: WallMs) -> None:
-    """Set a batch's greatest timestamp in place, and renew the checksum."""
+    """Set a batch's greatest timestamp in place, and update the checksum."""
     _INT64.pack_into(buffer, position + _MAX_TIMESTAMP_POSITION, max_timestamp)
     patch_crc(buffer, position)
 

@@ -35,7 +35,7 @@ _ONE_BYTE: Final = {value: bytes([(value << 1) ^ (value >> 63)]) for value in ra
 
 
 class RecordLike(Protocol):
-    """What ``build_batch`` takes: anything with a record's four parts."""
+    """Anything with a record's four parts: what ``build_batch`` accepts."""
 
     @property
     def timestamp(self) -> int: ...
@@ -64,21 +64,21 @@ def encode_varint(value: int) -> bytes:
 class BatchBuilder:
     """Collects records and writes them as one batch.
 
-    Offsets are ``base_offset`` and up by one, or as given to ``append``, rising: that is how compaction leaves
-    gaps. ``size`` is what the batch takes so far, uncompressed.
+    Offsets count up from ``base_offset``, or are given to ``append``, rising: that is how compaction leaves gaps.
+    ``size`` is the batch's size so far, uncompressed.
 
     Args:
         base_offset: the offset of the batch, and of its first record if ``append`` is given no other.
         compression: the codec of the records.
         level: the codec's level, None for Kafka's default.
-        log_append_time: milliseconds: make this each record's timestamp, as a leader does; None keeps theirs.
+        log_append_time: in milliseconds; becomes each record's timestamp, as on a leader. None keeps theirs.
         producer_id: the idempotent producer, -1 for none.
         producer_epoch: its epoch, -1 for none.
         base_sequence: its sequence number of the first record, -1 for none.
         transactional: whether the batch belongs to a transaction.
         control: whether it is a marker for brokers.
         leader_epoch: the epoch of the leader that writes it, -1 where that leader will patch it in.
-        delete_horizon: milliseconds: when the batch's tombstones may go, None where that is not set.
+        delete_horizon: in milliseconds: from when the batch's tombstones may be removed; None where that is not set.
     """
 
     __slots__ = (
@@ -141,7 +141,7 @@ class BatchBuilder:
 
     @property
     def next_offset(self) -> Offset:
-        """The offset that ``append`` gives next."""
+        """The offset that ``append`` assigns next."""
         return Offset(self._last_offset + 1)
 
     def append(
@@ -155,14 +155,14 @@ class BatchBuilder:
         """Add one record.
 
         Args:
-            timestamp: milliseconds on the wall clock, -1 for none; overruled by the log-append time.
+            timestamp: milliseconds on the wall clock, -1 for none; the log-append time overrides it.
             key: the key, or None.
             value: the value, or None: a tombstone.
             headers: names and values, in order.
             offset: where the record stands, None for the next one.
 
         Raises:
-            ValueError: the offset does not rise, or is further from the base than 31 bits hold.
+            ValueError: the offset does not rise, or is further from the base than 31 bits can express.
         """
         if offset is None:
             offset = self._last_offset + 1
@@ -192,7 +192,7 @@ class BatchBuilder:
         self.record_count += 1
 
     def build(self, *, last_offset: Offset | None = None, max_timestamp: WallMs | None = None) -> bytearray:
-        """Write the batch. The builder can go on afterwards, and be built again.
+        """Write the batch. More records can be appended afterwards, and the batch built again.
 
         Args:
             last_offset: the last offset to claim, where compaction has dropped the record that had it.
@@ -255,7 +255,7 @@ def build_batch(
     control: bool = False,
     leader_epoch: LeaderEpoch = NO_LEADER_EPOCH,
 ) -> bytearray:
-    """Write records as one batch, at ``base_offset`` and up by one; arguments as ``BatchBuilder``."""
+    """Write records as one batch, with offsets that count up from ``base_offset``; arguments as ``BatchBuilder``."""
     builder = BatchBuilder(
         base_offset=base_offset,
         compression=compression,
@@ -289,10 +289,10 @@ def rebuild_batch(
 
     Args:
         header: the batch as it was.
-        records: what stays, each with its offset, rising.
+        records: those that stay, each with its offset, rising.
         compression: the codec, None for the batch's own.
         level: the codec's level.
-        delete_horizon: milliseconds, when tombstones may go; None keeps what the batch says.
+        delete_horizon: in milliseconds: from when tombstones may be removed; None keeps the batch's.
     """
     if delete_horizon is None and header.has_delete_horizon:
         delete_horizon = header.delete_horizon
@@ -320,7 +320,7 @@ def rebuild_batch(
 def recompress_batch(
     header: BatchHeader, records: bytes, compression: Compression, level: int | None, max_timestamp: WallMs
 ) -> bytearray:
-    """Write a batch again with the same records in another codec: not one of them is decoded.
+    """Write a batch again with the same records in another codec, without decoding any of them.
 
     Args:
         header: The batch as it was.

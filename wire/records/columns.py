@@ -1,8 +1,8 @@
 """The records of many batches decoded at once, with numpy; importing it imports numpy.
 
 One by one, decoding costs microseconds a record. Here the record boundaries are found first: in a run of records of
-one size the length bytes repeat at equal distances, so a run is guessed and checked as a whole; sizes that change are
-walked one by one. Every other field is then read for all records at once. The layout is drawn in ``record``.
+equal size the length bytes repeat at equal distances, so a run is guessed and checked as a whole; records of changing
+size are walked one by one. Every other field is then read for all records at once. The layout is drawn in ``record``.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _WALK: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class RecordFields:
-    """Where the fields of consecutive records stand; deltas are against their batches.
+    """Where the fields of consecutive records are; deltas are relative to their batches.
 
     Keys and values that are null have a size of -1, and their end is their start.
     """
@@ -50,7 +50,7 @@ def record_starts(
 
     Args:
         data: Batches' records, decompressed.
-        spans: Of each batch: where its records begin and end in ``data``, and how many there are.
+        spans: For each batch: where its records begin and end in ``data``, and how many there are.
 
     Returns:
         Where each record begins, after its length, and where it ends.
@@ -139,11 +139,11 @@ def record_fields(data: bytes | memoryview, starts: Integers, ends: Integers) ->
         ends: Where each ends.
 
     Raises:
-        CorruptRecordError: a field leads out of its record.
+        CorruptRecordError: a field reaches beyond its record.
     """
     raw = np.frombuffer(data, np.uint8)
     try:
-        timestamp_delta, at = read_varints(raw, starts + 1)  # past the attributes: none are defined
+        timestamp_delta, at = read_varints(raw, starts + 1)  # skips the attributes: none are defined
         offset_delta, at = read_varints(raw, at)
         key_size, key_start = read_varints(raw, at)
         key_end = key_start + np.maximum(key_size, 0)
@@ -152,7 +152,7 @@ def record_fields(data: bytes | memoryview, starts: Integers, ends: Integers) ->
         header_count, at = read_varints(raw, value_end)
     except IndexError:
         raise CorruptRecordError("a field leads out of its record") from None
-    # Without headers the record ends behind their count.
+    # Without headers the record ends after their count.
     bare = header_count == 0
     if (key_size < -1).any() or (value_size < -1).any() or (header_count < 0).any():
         raise CorruptRecordError("a field of a record has a negative length")
@@ -176,7 +176,7 @@ def read_varints(raw: Bytes, at: Integers) -> tuple[Integers, Integers]:
     """Read a zigzag varint at each position; return the values and the positions after them.
 
     Raises:
-        IndexError: a position is behind the end.
+        IndexError: a position is beyond the end.
         CorruptRecordError: a varint does not end.
     """
     byte = raw[at].astype(np.int64)

@@ -1,6 +1,6 @@
 """The four codecs, in the framings that Kafka's clients write and expect.
 
-- gzip: RFC 1952 members, one or several after each other.
+- gzip: RFC 1952 members, one or several in a row.
 - snappy: "xerial" framing, as snappy-java writes it; read both framed and bare.
 
       magic  [8]  82 'S' 'N' 'A' 'P' 'P' 'Y' 00
@@ -12,7 +12,7 @@
   bug that became its format: the frame header's checksum also covers the frame's magic number.
 - zstd: RFC 8878 frames.
 
-The codec libraries are imported on first use; a broker that stores what it is given needs none of them.
+The codec libraries are imported on first use; a broker that stores batches as they come needs none of them.
 Contexts are kept per thread, since building one costs more than compressing a small batch with it.
 """
 
@@ -73,7 +73,7 @@ class Compression(IntEnum):
         """Return the codec that a batch's or message's attributes name.
 
         Raises:
-            UnsupportedCompressionError: the number is none of ours.
+            UnsupportedCompressionError: the number is not a known codec's.
         """
         try:
             return _BY_NUMBER[attributes & 0x07]
@@ -102,7 +102,7 @@ LEVELS: Final = {
 
 
 class _Contexts(threading.local):
-    """One thread's codec contexts: none of the libraries lets two threads share one."""
+    """One thread's codec contexts: no library allows two threads to share one."""
 
     def __init__(self) -> None:
         self.zstd_compressors: dict[int, Any] = {}
@@ -121,7 +121,7 @@ def compress(
         codec: the codec; ``NONE`` copies.
         data: the records' bytes.
         level: the codec's level, None for Kafka's default of it. snappy has none and ignores it.
-        legacy_lz4: write the header checksum that message format 0 demands.
+        legacy_lz4: write the header checksum that message format 0 requires.
     """
     match codec:
         case Compression.GZIP:
@@ -140,13 +140,13 @@ def compress(
 def decompress(codec: Compression, data: Buffer, *, limit: int, legacy_lz4: bool = False) -> bytes:
     """Decompress the records of a batch, never producing more than ``limit`` bytes.
 
-    Memory is taken as output appears, not by what the peer's headers announce.
+    Memory grows with the output, not by the size that the peer's headers claim.
 
     Args:
         codec: the codec; ``NONE`` copies.
         data: the compressed bytes.
         limit: the most bytes that may come out.
-        legacy_lz4: accept the header checksum of message format 0, and a right one too.
+        legacy_lz4: accept the header checksum of message format 0 as well as a correct one.
 
     Raises:
         CorruptRecordError: the data is damaged, or holds more than ``limit`` bytes.
@@ -175,7 +175,7 @@ def _damaged(codec: Compression, reason: object) -> CorruptRecordError:
 
 
 def _read_bounded(codec: Compression, read: Callable[[int], bytes], limit: int) -> bytes:
-    """Collect what ``read(size)`` gives until it gives nothing, in reads that grow with the output."""
+    """Collect what ``read(size)`` returns until it returns nothing, in reads that grow with the output."""
     size = _READ_SIZE_MIN
     first = read(min(size, limit + 1))
     if len(first) > limit:
@@ -255,8 +255,8 @@ def _decompress_snappy_block(block: memoryview, limit: int) -> bytes:
         announced = cramjam.snappy.decompress_raw_len(block)
         if announced > limit:
             raise _too_large(Compression.SNAPPY, limit)
-        # The densest element makes 64 bytes out of 3: a block that announces more than that lies, and
-        # the library would believe it when it allocates.
+        # The densest element makes 64 bytes out of 3: a block that claims more is damaged, but the library would
+        # allocate by its claim.
         if announced > 22 * len(block) + 64:
             raise _damaged(Compression.SNAPPY, f"{len(block)} bytes cannot hold the {announced} announced")
         return bytes(cramjam.snappy.decompress_raw(block))
@@ -306,7 +306,7 @@ def _decompress_lz4(data: Buffer, limit: int, legacy: bool) -> bytes:
 
 
 def _with_lz4_header_checksum(data: Buffer, *, legacy: bool) -> bytes:
-    """Put the right header checksum into an LZ4 frame, or the one of message format 0.
+    """Put the correct header checksum into an LZ4 frame, or the one of message format 0.
 
         magic [4] | FLG [1] | BD [1] | content size [8, if FLG bit 3] | HC [1] | blocks ...
 

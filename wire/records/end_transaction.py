@@ -17,14 +17,14 @@ _VALUE: Final = struct.Struct(">hi")
 
 
 class EndTransactionMarker(NamedTuple):
-    """How a transaction ended, and the epoch of the coordinator that said so."""
+    """How a transaction ended, and the epoch of the coordinator that ended it."""
 
     control_type: ControlType
     coordinator_epoch: int
 
     @property
     def committed(self) -> bool:
-        """Whether the transaction's records are to be seen."""
+        """Whether the transaction was committed, and its records can be read."""
         return self.control_type is ControlType.COMMIT
 
 

@@ -4,7 +4,7 @@ from wire.errors import RemoteProtocolError
 
 
 class CorruptRecordError(RemoteProtocolError):
-    """Bytes that are no valid batch: bad magic, size, checksum, compressed data or record."""
+    """Bytes that are not a valid batch: bad magic, size, checksum, compressed data or record."""
 
 
 class UnsupportedCompressionError(RemoteProtocolError):

@@ -13,8 +13,8 @@
 
 A compressed set is the value of one wrapper message, whose offset is that of its last inner message. Inner
 offsets are absolute in magic 0. In magic 1 they are relative, and only their distance to the last one counts,
-since compaction leaves gaps: ``absolute = wrapper offset - last inner offset + inner offset``. A wrapper with
-log-append time gives its timestamp to all. Wrappers do not nest, and inner and wrapper magic are equal.
+since compaction leaves gaps: ``absolute = wrapper offset - last inner offset + inner offset``. The timestamp of a
+wrapper with log-append time applies to all its messages. Wrappers do not nest, and inner and wrapper magic are equal.
 """
 
 import struct
@@ -130,7 +130,7 @@ def _read_field(buffer: Buffer, at: int, end: int) -> tuple[bytes | None, int]:
 
 
 def iter_messages(buffer: Buffer) -> Iterator[LegacyMessage]:
-    """Return the messages of a set as they stand, wrappers included; an incomplete last one ends it silently.
+    """Yield the messages of a set as they are, wrappers included; an incomplete last one ends it silently.
 
     Raises:
         CorruptRecordError: as ``read_message``, once iteration reaches such a message.
@@ -155,7 +155,7 @@ def iter_legacy(buffer: Buffer, *, limit: int = DECOMPRESSED_SIZE_MAX) -> Iterat
         limit: the most bytes that one wrapper may decompress to.
 
     Raises:
-        CorruptRecordError: once iteration reaches what is wrong.
+        CorruptRecordError: once iteration reaches the damage.
         UnsupportedCompressionError: a codec that the format cannot carry.
     """
     for message in iter_messages(buffer):
@@ -163,11 +163,11 @@ def iter_legacy(buffer: Buffer, *, limit: int = DECOMPRESSED_SIZE_MAX) -> Iterat
 
 
 def message_records(message: LegacyMessage, *, limit: int = DECOMPRESSED_SIZE_MAX) -> Iterable[Record]:
-    """Return the records of one message: itself, or those it wraps, with absolute offsets.
+    """Return the records of one message: the message itself, or those it wraps, with absolute offsets.
 
     Raises:
         CorruptRecordError: what it wraps is damaged, empty, of another magic, or wrapped again.
-        UnsupportedCompressionError: the codec is none of the format's.
+        UnsupportedCompressionError: the format does not have the codec.
     """
     codec = message.compression
     if codec is Compression.NONE:
@@ -220,7 +220,7 @@ def build_message_set(
     """Write records as a message set, at the offsets they have, rising.
 
     Args:
-        records: what to write; headers are lost, these formats have none.
+        records: what to write; headers are lost, since these formats have none.
         magic: 0 or 1.
         compression: the codec of the set; with one, all of it is one wrapper message.
         log_append_time: milliseconds, the broker's timestamp for all; None keeps their own.
@@ -262,10 +262,10 @@ def up_convert(
     log_append_time: WallMs | None = None,
     limit: int = DECOMPRESSED_SIZE_MAX,
 ) -> bytearray:
-    """Write a producer's message set of magic 0 or 1 as one v2 batch, its offsets given anew.
+    """Write a producer's message set of magic 0 or 1 as one v2 batch with new offsets.
 
     Args:
-        message_set: what the producer sent; nothing may be incomplete in it.
+        message_set: what the producer sent; all of its messages must be complete.
         base_offset: the first record's offset; the others follow by one.
         leader_epoch: the epoch of the leader that writes it.
         compression: the codec, None for the one that the set has (its last wrapper's).
@@ -303,11 +303,11 @@ def up_convert(
 def down_convert(
     buffer: Buffer, to_magic: int, first_offset: Offset, *, limit: int = DECOMPRESSED_SIZE_MAX
 ) -> bytes:
-    """Write what a log holds for a client that fetches with an old version.
+    """Convert a log's batches for a client that fetches with an old version.
 
     Batches and messages that the client can read pass as they are; an incomplete last one is dropped.
     Control batches and headers are left out. Of an uncompressed batch, records before ``first_offset`` are
-    dropped, because old clients take an uncompressed message as one that they asked for.
+    dropped, because old clients assume that they asked for every uncompressed message they get.
 
     Args:
         buffer: batches and messages of any format.

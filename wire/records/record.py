@@ -1,4 +1,4 @@
-"""Records inside a v2 batch: decoded only where the semantics need it.
+"""Records inside a v2 batch: decoded only where a feature needs it.
 
     length          varint   bytes after this field
     attributes      [1]      unused
@@ -34,9 +34,8 @@ _CONTROL_KEY: Final = struct.Struct(">hh")
 
 
 class Record:
-    """One record: its place, time, key, value and headers.
-
-    ``sequence`` is the producer's number for it, -1 where it has none.
+    """One record: its offset, timestamp, key, value and headers. ``sequence`` is its producer's sequence number, -1
+    where there is none.
     """
 
     __slots__ = ("headers", "key", "offset", "sequence", "timestamp", "value")
@@ -74,7 +73,7 @@ class Record:
 
 
 class ControlType(IntEnum):
-    """What a control record says; the value stands in its key."""
+    """The type of a control record; its key holds the number."""
 
     ABORT = 0
     COMMIT = 1
@@ -87,7 +86,7 @@ class ControlType(IntEnum):
 
 
 def read_control_type(key: bytes | None) -> ControlType:
-    """Read a control record's type from its key: version int16, type int16. Unknown ones are to be skipped.
+    """Read a control record's type from its key: version int16, type int16. Callers must skip unknown ones.
 
     Raises:
         CorruptRecordError: the key is too short or its version negative.
@@ -104,7 +103,7 @@ def read_control_type(key: bytes | None) -> ControlType:
 
 
 def read_varint(buffer: Buffer, position: int, size_max: int = _VARINT_SIZE_MAX) -> tuple[int, int]:
-    """Read a zigzag varint of at most ``size_max`` bytes; give the value and the position after it.
+    """Read a zigzag varint of at most ``size_max`` bytes; return the value and the position after it.
 
     Raises:
         CorruptRecordError: it is longer than that.
@@ -126,7 +125,7 @@ def read_varint(buffer: Buffer, position: int, size_max: int = _VARINT_SIZE_MAX)
         shift += 7
         if shift >= limit:
             raise CorruptRecordError(f"a varint is longer than {size_max} bytes")
-    # The last byte may carry bits above the type's width; they fall off, as in every other reader.
+    # The last byte may carry bits above the type's width; they are dropped, as in every other reader.
     value &= 0xFFFFFFFF if size_max == _VARINT_SIZE_MAX else 0xFFFFFFFFFFFFFFFF
     return (value >> 1) ^ -(value & 1), position
 
@@ -158,7 +157,7 @@ def records_bytes(
 def iter_records(
     buffer: Buffer, position: int, header: BatchHeader, *, limit: int = DECOMPRESSED_SIZE_MAX
 ) -> Iterator[Record]:
-    """Decode the records of the batch at ``position``, strictly. The checksum is ``check_crc``'s affair.
+    """Decode the records of the batch at ``position``, strictly. ``check_crc`` checks the checksum, this does not.
 
     Args:
         buffer: holds the whole batch.
@@ -167,8 +166,8 @@ def iter_records(
         limit: the most bytes that its records may decompress to.
 
     Raises:
-        CorruptRecordError: once iteration reaches what is wrong: a length that leads out of its record or
-            batch, a varint that does not end, bytes or records too many or too few.
+        CorruptRecordError: once iteration reaches the damage: a length that exceeds its record or batch, a varint that
+            does not end, too many or too few bytes or records.
         UnsupportedCompressionError: the codec is unknown.
     """
     if header.record_count < 0:
@@ -230,7 +229,7 @@ def _read_nullable(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
 
 def _read_headers(data: bytes, at: int, end: int) -> tuple[Sequence[Header], int]:
     count, at = read_varint(data, at)
-    # Each header takes two bytes at least: a count past that would only make us loop before failing.
+    # Each header takes at least two bytes: a higher count would only make us loop before failing.
     if count < 0 or count > (end - at) // 2:
         raise CorruptRecordError(f"a record claims {count} headers where {end - at} bytes are left")
     headers: list[Header] = []
@@ -239,6 +238,6 @@ def _read_headers(data: bytes, at: int, end: int) -> tuple[Sequence[Header], int
         value, at = _read_nullable(data, at, end)
         if key is None:
             raise CorruptRecordError("a record has a header without a key")
-        # Clients may put any bytes there; compaction must give them back as they were.
+        # Clients may put any bytes there; compaction must write them back unchanged.
         headers.append((key.decode(errors="surrogateescape"), value))
     return headers, at
