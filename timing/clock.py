@@ -1,4 +1,4 @@
-"""Where the storage engine gets its time from: a clock handed in by constructor, so that tests own it.
+"""Wall and monotonic clocks, handed in by constructor so that tests control them.
 
 Wall time stamps records and decides retention; monotonic time measures delays. They are different types.
 """
@@ -48,7 +48,7 @@ class SystemClock:
         return MonotonicSeconds(time.monotonic())
 
     def boottime(self) -> float:
-        """Return seconds on a clock that never goes back and goes on while the machine is suspended."""
+        """Return seconds on a clock that never goes back and keeps counting while the machine is suspended."""
         return (
             time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
         )

@@ -1,4 +1,4 @@
-"""Letting the loop turn in the middle of work that goes through many items."""
+"""Yielding to the event loop during work on many items."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ ITEMS_MAX: Final = 64
 
 
 class Pacer:
-    """Counts items and time since the loop has turned last.
+    """Counts items and time since the last turn of the loop.
 
     Args:
         clock: Monotonic time.
@@ -29,9 +29,9 @@ class Pacer:
         self._ends = clock.monotonic() + TURN_S
 
     async def pace(self) -> None:
-        """Note that an item was handled; let the loop turn where it is time.
+        """Count a handled item; yield to the loop when the turn is used up.
 
-        What the caller knows of shared state may be out of date afterwards.
+        Shared state may have changed afterwards.
         """
         self._items += 1
         if self._items >= self._items_max or self._clock.monotonic() >= self._ends:

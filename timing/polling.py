@@ -1,4 +1,4 @@
-"""Waiting for a condition that nobody announces: by looking again and again."""
+"""Waiting by polling, for conditions that no event announces."""
 
 import time
 from collections.abc import Callable
@@ -12,16 +12,16 @@ T = TypeVar("T")
 def poll_until(
     look: Callable[[], T | None], clock: Clock, *, timeout_s: float, interval_s: float
 ) -> T | None:
-    """Look until there is something to see.
+    """Call `look` until it returns something.
 
     Args:
         look: Returns what it sees; None and False mean nothing yet.
         clock: Measures the timeout.
-        timeout_s: How long to go on, in seconds. It looks once in any case.
-        interval_s: The pause between two looks, in seconds.
+        timeout_s: The time limit in seconds; `look` is called once in any case.
+        interval_s: The pause between two calls, in seconds.
 
     Returns:
-        What was seen; None if there was nothing in time.
+        What `look` returned; None if nothing came in time.
     """
     deadline = clock.monotonic() + timeout_s
     while True:
@@ -34,5 +34,5 @@ def poll_until(
 
 
 def pause_between_looks(interval_s: float) -> None:
-    """Pause the thread between two looks; the handlers of signals run meanwhile."""
+    """Pause the thread between two polls; signal handlers run meanwhile."""
     time.sleep(interval_s)  # noqa: TID251 - the one place: every other wait is for a condition

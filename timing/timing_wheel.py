@@ -6,7 +6,7 @@ bucket's range begins, its timers move down a level, or expire: every timer expi
 asked for, never before.
 
 After Varghese and Lauck, "Hashed and Hierarchical Timing Wheels" (1987), in the variant that Kafka's
-purgatory uses (buckets, not timers, stand in a priority queue, so that time jumps over empty ones). Ours
+purgatory uses (buckets, not timers, are in a priority queue, so that time jumps over empty ones). Ours
 keeps buckets in a dictionary by their absolute start instead of in rings: a wheel that nobody turned for an
 hour needs no catching up, and a bucket is never mistaken for the one a rotation later.
 
@@ -30,7 +30,7 @@ EXPIRED_AT_ONCE: Final = 256
 
 
 class TimerEntry:
-    """Something that happens at a time, unless cancelled; in one wheel at most.
+    """An action at a deadline, unless cancelled; it is in at most one wheel.
 
     Attributes:
         deadline_ms: When, on the wheel's clock.
@@ -44,11 +44,11 @@ class TimerEntry:
 
     @property
     def is_pending(self) -> bool:
-        """Whether the time has not come, and nobody cancelled."""
+        """Whether it has neither expired nor been cancelled."""
         return self._bucket is not None
 
     def expire(self) -> None:
-        """The time has come. Called once at most, synchronously, from the broker's loop."""
+        """Act on the deadline. Called at most once, synchronously, from the broker's loop."""
 
 
 class CallTimer(TimerEntry):
@@ -69,7 +69,7 @@ _Bucket = dict[TimerEntry, None]
 
 
 class TimingWheel:
-    """Timers ordered by deadline, to the millisecond; those of one bucket in the order of their adding."""
+    """Timers ordered by deadline, to the millisecond; those of one bucket in the order in which they were added."""
 
     __slots__ = ("_buckets", "_due", "_pending", "_starts")
 
@@ -84,15 +84,15 @@ class TimingWheel:
         return self._pending
 
     def add(self, entry: TimerEntry, deadline_ms: int, now_ms: int) -> int:
-        """Have `entry` become due at a time.
+        """Schedule `entry` for a deadline.
 
         Args:
             entry: What expires; it must not be pending.
             deadline_ms: When. A time that has passed is due with the next `advance`.
-            now_ms: The time now, which says how coarse a bucket will do.
+            now_ms: The time now, which decides how coarse the bucket can be.
 
         Returns:
-            When the wheel is to be looked at for this entry, at the latest: never after its deadline.
+            The latest time to advance the wheel for this entry; never after its deadline.
 
         Raises:
             ValueError: the entry is pending.
@@ -131,7 +131,7 @@ class TimingWheel:
         return None
 
     def advance(self, now_ms: int) -> None:
-        """Make due what has its time, in the order of deadlines, and bring the others nearer."""
+        """Make expired entries due, in the order of deadlines, and move the others of their buckets to finer ones."""
         due: list[TimerEntry] = []
         starts = self._starts
         while starts and starts[0][0] <= now_ms:
@@ -193,7 +193,7 @@ class Timer:
         return len(self._wheel)
 
     def add(self, entry: TimerEntry, delay_ms: float) -> None:
-        """Have `entry` expire after `delay_ms` milliseconds; with zero or less, in the next pass of the loop.
+        """Schedule `entry` to expire after `delay_ms` milliseconds; with zero or less, in the next pass of the loop.
 
         Raises:
             ValueError: the entry is pending.
@@ -212,12 +212,12 @@ class Timer:
     async def run(self) -> NoReturn:
         """Expire entries as their time comes, for ever. Cancelled, it leaves the rest pending.
 
-        An exception of an entry's `expire` ends it: such a bug is to take the broker down.
+        An exception of an entry's `expire` ends it: such a bug must stop the broker.
         """
         while True:
             with trio.CancelScope(deadline=self._look_ms / 1000) as self._scope:
                 await trio.sleep_forever()
-            # The deadline that has passed may be a rounding before the millisecond that it stands for.
+            # Rounding may put the deadline that has passed just before its millisecond.
             now_ms = max(math.floor(trio.current_time() * 1000), int(self._look_ms))
             self._wheel.advance(now_ms)
             count = 0
