@@ -38,7 +38,7 @@ class ClientSecurity:
     Attributes:
         protocol: ``security.protocol``.
         context: Its TLS; None without.
-        credentials: Who it is; None without SASL.
+        credentials: Its SASL credentials; None without SASL.
     """
 
     protocol: str = "PLAINTEXT"
@@ -50,7 +50,7 @@ PLAINTEXT: Final = ClientSecurity()
 
 
 def client_security(settings: Mapping[str, str], wall_ms: Callable[[], int]) -> ClientSecurity:
-    """Return how a client connects that has these settings; keys that are no matter of security are ignored.
+    """Return how a client with these settings connects; keys that do not concern security are ignored.
 
     Args:
         settings: A client's properties.

@@ -15,7 +15,7 @@ OCTET_STRING: Final = 0x04
 
 
 class DerError(ValueError):
-    """The bytes are no DER, or not the structure that was expected."""
+    """The bytes are not DER, or not the structure that was expected."""
 
 
 class Element(NamedTuple):
@@ -27,7 +27,7 @@ class Element(NamedTuple):
 
 
 def read_element(data: memoryview, offset: int = 0) -> tuple[Element, int]:
-    """Read the element at an offset; returns it and where the next one begins.
+    """Read the element at an offset; return it and where the next one begins.
 
     Raises:
         DerError: there is no whole element, or its length is not in the shortest form.
@@ -54,10 +54,10 @@ def read_element(data: memoryview, offset: int = 0) -> tuple[Element, int]:
 
 
 def read_elements(data: memoryview) -> Iterator[Element]:
-    """Return the elements that stand one after the other in `data`.
+    """Return the consecutive elements in `data`.
 
     Raises:
-        DerError: the last of them is not whole.
+        DerError: the last of them is incomplete.
     """
     offset = 0
     while offset < len(data):
@@ -66,10 +66,10 @@ def read_elements(data: memoryview) -> Iterator[Element]:
 
 
 def children(element: Element, tag: int) -> list[Element]:
-    """Return what an element consists of.
+    """Return the elements that an element contains.
 
     Raises:
-        DerError: it has another tag, or its content is no row of elements.
+        DerError: it has another tag, or its content is not a sequence of elements.
     """
     if element.tag != tag:
         raise DerError(f"a tag {element.tag:#x} where {tag:#x} is expected")

@@ -4,7 +4,7 @@
     client: username="...",realm="...",nonce="...",nc=00000001,cnonce="...",digest-uri="...",response=...,qop=auth
     server: rspauth=...
 
-MD5 protects little against a reader of the connection: use TLS beneath it.
+MD5 protects little against an eavesdropper: use TLS beneath it.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ class DigestMd5Client:
         """Answer the server; None once it has proved that it knows the password as well.
 
         Raises:
-            AuthenticationError: the server does not speak DIGEST-MD5 as it should, or does not know the password.
+            AuthenticationError: the server violates DIGEST-MD5, or does not know the password.
         """
         directives = _parse(challenge)
         if self._expected is not None:
@@ -82,7 +82,7 @@ def _md5(data: bytes) -> "hashlib._Hash":
 
 
 def _octets(text: str) -> bytes:
-    """Return what is hashed of a name or a password: ISO 8859-1 where it suffices, as the RFC wants it."""
+    """Return the bytes of a name or a password that are hashed: ISO 8859-1 where it suffices, as the RFC requires."""
     try:
         return text.encode("iso-8859-1")
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
 """The subject of a certificate as Java's X500Principal writes it, which is the name that ACLs give a TLS client.
 
-RFC 2253, the last relative name first: ``CN=alice,OU=dev,O=Example``. Nine types have a keyword; every other is
-its object identifier and ``#`` with the value's DER in hexadecimal. Values of one relative name are joined by ``+``.
+RFC 2253, the last relative name first: ``CN=alice,OU=dev,O=Example``. Nine types have a keyword; every other is written
+as its object identifier and ``#`` with the value's DER in hexadecimal. Values of one relative name are joined by ``+``.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""What can be wrong with credentials, stores and the peers that are shown them."""
+"""Errors of credentials and stores, and of the peers that check them."""
 
 
 class SecurityConfigError(ValueError):
@@ -17,5 +17,5 @@ class SecurityConfigError(ValueError):
 class AuthenticationError(OSError):
     """The other side refused our credentials, or could not prove its own identity.
 
-    It is an OSError so that what treats a lost connection treats a refused one.
+    It is an OSError so that code that handles a lost connection handles a refused one too.
     """

@@ -2,8 +2,8 @@
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="secret";
 
-Values stand in double quotes, with a backslash before a quote or a backslash inside; a value of letters and
-digits may stand bare, as Java's own reader has it.
+Values are in double quotes, with a backslash before a quote or a backslash inside; a value of letters and digits needs
+no quotes, as in Java's own reader.
 """
 
 import re

@@ -26,7 +26,7 @@ _KEY_PROTECTOR: Final = "1.3.6.1.4.1.42.2.17.1.1"
 
 
 class JksError(ValueError):
-    """The store is damaged, or the password is not its own."""
+    """The store is damaged, or the password is wrong."""
 
 
 class JksKey(NamedTuple):
@@ -38,7 +38,7 @@ class JksKey(NamedTuple):
 
 
 class JksStore(NamedTuple):
-    """What a store holds."""
+    """The entries of a store."""
 
     keys: tuple[JksKey, ...]
     trusted: tuple[bytes, ...]
@@ -52,7 +52,7 @@ def read_jks(data: bytes, password: str | None) -> JksStore:
         password: The store's password; None leaves its integrity unchecked, as Java does.
 
     Raises:
-        JksError: it is no such store, or the password does not fit.
+        JksError: it is not a JKS store, or the password is wrong.
     """
     if not data.startswith(MAGIC) or len(data) < 12 + _DIGEST:
         raise JksError("it is no JKS key store")

@@ -1,9 +1,9 @@
-"""Passwords in ZooKeeper, in the form that Kafka's PasswordEncoder has for them.
+"""Passwords in ZooKeeper, in the form of Kafka's PasswordEncoder.
 
     keyFactoryAlgorithm:PBKDF2WithHmacSHA512,cipherAlgorithm:AES/CBC/PKCS5Padding,keyLength:128,iterations:4096,
     salt:<base64>,initializationVector:<base64>,encryptedPassword:<base64>,passwordLength:<n>
 
-The parts come in any order; each password says by what it was encrypted, so only the secret has to be the same.
+The parts come in any order; each password names its algorithms, so only the secret has to be the same.
 """
 
 import base64
@@ -28,17 +28,17 @@ _ITERATIONS_MAX: Final = 10_000_000
 
 
 class PasswordEncodingError(ValueError):
-    """A stored password cannot be decrypted. Holds nothing of it."""
+    """A stored password cannot be decrypted. The text holds no part of it."""
 
 
 class PasswordEncoder:
-    """Encrypts and decrypts passwords by one secret.
+    """Encrypts and decrypts passwords with one secret.
 
     Args:
         secret: ``password.encoder.secret``.
-        key_factory: How keys are made of it, for what is encrypted; one of `KEY_FACTORIES`.
-        key_bits: Their length.
-        iterations: Of making them.
+        key_factory: The algorithm that derives keys from the secret when encrypting; one of `KEY_FACTORIES`.
+        key_bits: The length of those keys.
+        iterations: The rounds of the key derivation.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class PasswordEncoder:
         """Decrypt a password.
 
         Raises:
-            PasswordEncodingError: it was encrypted by another secret, or is not in this form.
+            PasswordEncodingError: it was encrypted with another secret, or is not in this form.
         """
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 

@@ -1,4 +1,4 @@
-"""The client's side of SASL: what each mechanism says, and the requests that carry it.
+"""The client's side of SASL: the messages of each mechanism, and the requests that carry them.
 
 `authenticate` is a generator, so that a blocking client, an asynchronous one and a broker that dials another
 all drive the same exchange: it yields the frames to send and is sent the frames received.
@@ -76,13 +76,13 @@ class OauthBearerClient:
         return ("n,,\x01" + "".join(f"{name}={value}\x01" for name, value in pairs.items()) + "\x01").encode()
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Return the byte that a refused client owes; None where the token was accepted."""
+        """Return the byte that a refused client has to send; None where the token was accepted."""
         return b"\x01" if challenge else None
 
 
 @dataclass(frozen=True, slots=True)
 class SaslCredentials:
-    """Who a client says it is.
+    """A client's credentials for one mechanism.
 
     Attributes:
         mechanism: One of `MECHANISMS`.
@@ -102,7 +102,7 @@ def authenticate(
     """Authenticate one connection.
 
     Args:
-        credentials: Who we are.
+        credentials: Our credentials.
         client_id: The client id of our requests.
         asks_versions: Whether to begin with ApiVersions; a second authentication of a connection does not.
 
@@ -110,11 +110,11 @@ def authenticate(
         A frame to send, its length in front; the caller sends in the answer's payload, without its length.
 
     Returns:
-        For how many milliseconds the session lasts; 0 where it has no end.
+        The lifetime of the session in milliseconds; 0 where it has no end.
 
     Raises:
         AuthenticationError: the broker refused us; the connection is to be closed.
-        wire.errors.RemoteProtocolError: the answer makes no sense.
+        wire.errors.RemoteProtocolError: the answer is malformed.
     """
     version = 1
     if asks_versions:
@@ -167,7 +167,7 @@ def credentials_from_jaas(
         key: The setting that the entry came from, for the errors.
 
     Raises:
-        SecurityConfigError: the mechanism is not served, or the entry does not fit it.
+        SecurityConfigError: the mechanism is not served, or the entry is not for it.
     """
     if mechanism not in MECHANISMS:
         raise SecurityConfigError(

@@ -51,7 +51,7 @@ class ScramMechanism(Enum):
 
 
 class CredentialFormatError(ValueError):
-    """A stored credential cannot be read. The text holds nothing of it."""
+    """A stored credential cannot be read. The text holds no part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class ScramCredential:
 def credential_of(
     mechanism: ScramMechanism, salted_password: bytes, salt: bytes, iterations: int
 ) -> ScramCredential:
-    """Return the credential of a password that was salted already."""
+    """Return the credential of a salted password."""
     name = mechanism.hash_name
     client_key = hmac.digest(salted_password, b"Client Key", name)
     return ScramCredential(
@@ -134,7 +134,7 @@ def attributes_of(message: bytes) -> dict[str, str]:
     """Read ``k=v,k=v``.
 
     Raises:
-        ValueError: it is no UTF-8, or an attribute lacks its name.
+        ValueError: it is not UTF-8, or an attribute lacks its name.
     """
     found: dict[str, str] = {}
     for part in message.decode().split(","):
@@ -149,7 +149,7 @@ class ScramClient:
     """The client's side of one exchange: `first`, then `respond` to each challenge of the server.
 
     Args:
-        mechanism: Which hash.
+        mechanism: The mechanism, which decides the hash.
         username: The user.
         password: The password.
         nonce: Fresh randomness, printable and without commas.

@@ -1,6 +1,6 @@
 """Key stores and trust stores as Kafka's ``ssl.*`` keys name them: JKS, PKCS12 and PEM, in files or as text.
 
-A file's first bytes tell what it is: Java reads a PKCS12 file that is called JKS, and the other way round.
+A file's first bytes decide its type: Java too reads a PKCS12 file that is configured as JKS, and vice versa.
 """
 
 import base64
@@ -51,7 +51,7 @@ def read_key_store(get: Lookup, prefix: str = "") -> KeyMaterial | None:
 
     Args:
         get: The settings.
-        prefix: What stands before ``ssl.`` in the keys that errors name.
+        prefix: The prefix of ``ssl.`` in the keys that errors name.
 
     Raises:
         SecurityConfigError: the settings contradict each other, the file cannot be read, or a password is wrong.

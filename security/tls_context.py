@@ -26,7 +26,7 @@ _SUITE_12: Final = re.compile(r"TLS_(\w+?)_WITH_(\w+)")
 
 
 def server_context(get: Lookup, client_auth: str, prefix: str = "") -> ssl.SSLContext:
-    """Return what a listener shakes hands by.
+    """Return the TLS context of a listener.
 
     Args:
         get: The settings, by their names without a listener's prefix.
@@ -50,11 +50,11 @@ def server_context(get: Lookup, client_auth: str, prefix: str = "") -> ssl.SSLCo
 
 
 def client_context(get: Lookup, prefix: str = "") -> ssl.SSLContext:
-    """Return what connections to a server shake hands by; the server's certificate is always checked.
+    """Return the TLS context of connections to a server; the server's certificate is always checked.
 
     Args:
         get: The settings.
-        prefix: What stands before ``ssl.`` in the keys that errors name.
+        prefix: The prefix of ``ssl.`` in the keys that errors name.
 
     Raises:
         SecurityConfigError: a setting or a store cannot be used.
@@ -75,7 +75,7 @@ def client_context(get: Lookup, prefix: str = "") -> ssl.SSLContext:
 
 
 def _restrict(context: ssl.SSLContext, get: Lookup, prefix: str) -> None:
-    """Set protocol versions, cipher suites, and what is never wanted."""
+    """Set protocol versions and cipher suites; disable compression and renegotiation."""
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
     given = get("ssl.enabled.protocols") or DEFAULT_PROTOCOLS
     names = {name.strip() for name in given.split(",") if name.strip()}
@@ -122,10 +122,10 @@ def _set_suites(context: ssl.SSLContext, suites: list[str], prefix: str) -> None
 
 
 def openssl_name(suite: str) -> str:
-    """Return OpenSSL's name of a suite of TLS 1.2, which the settings name as IANA and Java do.
+    """Return OpenSSL's name of a TLS 1.2 suite that the settings name as IANA and Java do.
 
     Raises:
-        ValueError: it is not written as such a suite.
+        ValueError: the name does not have that form.
     """
     match = _SUITE_12.fullmatch(suite)
     if match is None:

@@ -1,7 +1,7 @@
 """One side of a TLS connection over bytes: ciphertext in and out, plain bytes out and in; no socket.
 
-Reading goes on until `read_into` returns None: readiness of a socket says nothing of what OpenSSL still holds.
-After each call, what `outgoing` returns is to be sent: handshake messages, session tickets, answers to key
+Read until `read_into` returns None: a socket's readiness says nothing about the data that OpenSSL still holds. After
+each call, send what `outgoing` returns: handshake messages, session tickets, answers to key
 updates and alerts, besides what `write` encrypted.
 """
 
@@ -41,10 +41,10 @@ class TlsSession:
     """A connection's TLS.
 
     Args:
-        context: Whose certificates and rules.
+        context: The certificates and rules.
         server_side: Whether we are the server.
-        server_hostname: As a client, the name that the server's certificate has to be made out for, and that
-            it receives (SNI).
+        server_hostname: For a client, the name that the server's certificate must be issued for, and that the server
+            receives (SNI).
 
     Attributes:
         established: Whether the handshake is complete.
@@ -71,10 +71,10 @@ class TlsSession:
         self._incoming.write_eof()
 
     def handshake(self) -> bool:
-        """Go on with the handshake; whether it is complete.
+        """Continue the handshake; return whether it is complete.
 
         Raises:
-            ssl.SSLError: it failed; `failure_text` says why. An alert may be left to be sent.
+            ssl.SSLError: it failed; `failure_text` says why. An alert may still have to be sent.
         """
         try:
             self._tls.do_handshake()
@@ -84,18 +84,18 @@ class TlsSession:
         return True
 
     def read_into(self, space: memoryview) -> int | None:
-        """Decrypt into `space` what has come, as far as it fits.
+        """Decrypt received bytes into `space`, as far as they fit.
 
-        A record is 16 KiB at most, and each call of OpenSSL returns one: the loop stands here because what a
-        caller does between two records costs as much as the cipher.
+        A record is 16 KiB at most, and each call of OpenSSL returns one: the loop is here because a caller's work
+        between two records costs as much as the cipher.
 
         Returns:
-            How many bytes; None where more ciphertext is needed for the first one, 0 at the end. An end behind
-            some bytes is returned by the next call.
+            How many bytes; None where more ciphertext is needed for the first one, 0 at the end. An end after some
+            bytes is returned by the next call.
 
         Raises:
-            ssl.SSLError: the other side does not speak TLS as it should. Bytes decrypted before it in the same
-                call are lost, as the connection is.
+            ssl.SSLError: the other side violates TLS. Bytes decrypted earlier in the same call are lost, as is the
+                connection.
         """
         read = self._tls.read
         size = len(space)
@@ -130,7 +130,7 @@ class TlsSession:
         return self._outgoing.read()
 
     def close(self) -> None:
-        """Say that nothing more is sent; `outgoing` then returns the close_notify."""
+        """End our side of the session; `outgoing` then returns the close_notify."""
         try:
             self._tls.unwrap()
         except (ssl.SSLError, ValueError, OSError):
@@ -147,7 +147,7 @@ class TlsSession:
 
 
 def failure_text(error: ssl.SSLError) -> str:
-    """Say in a sentence why a handshake failed."""
+    """Return a sentence on why a handshake failed."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _VERIFY.get(error.verify_code, f"the certificate is not valid: {error.verify_message}")
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):

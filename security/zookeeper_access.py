@@ -37,8 +37,8 @@ class ZooKeeperAccess:
     """How one broker, or one command, reaches ZooKeeper.
 
     Attributes:
-        tls: What a TLS context is made of, with the stores as text; None without TLS.
-        user: Who logs in by DIGEST-MD5; empty where nobody does.
+        tls: The settings of the TLS context, with the stores as text; None without TLS.
+        user: The user that logs in by DIGEST-MD5; empty for no login.
         password: The user's.
         protects: Whether znodes are created with access control lists (``zookeeper.set.acl``).
     """
@@ -49,7 +49,7 @@ class ZooKeeperAccess:
     protects: bool = False
 
     def context(self) -> "ssl.SSLContext | None":
-        """Return what connections shake hands by; None without TLS.
+        """Return the TLS context of connections; None without TLS.
 
         Raises:
             SecurityConfigError: a setting cannot be used.
@@ -66,7 +66,7 @@ class ZooKeeperAccess:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "ZooKeeperAccess":
-        """Return what `to_json` made plain values of, as far as a session is closed by it."""
+        """Read back what `to_json` returned: what closing a session needs."""
         return cls(value["tls"], value["user"], value["password"])
 
 
@@ -115,7 +115,7 @@ def _login(get: "Lookup") -> tuple[str, str]:
 
 
 def _tls_settings(get: "Lookup") -> dict[str, str]:
-    """Translate the settings towards ZooKeeper into those of a client, with the stores read into text."""
+    """Translate the ``zookeeper.ssl.*`` settings into those of a client, with the stores read into text."""
     from security.stores import read_key_store, read_trust_store
 
     for key in ("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable"):
