@@ -38,7 +38,7 @@ def lay_out(repository: Path, target: Path) -> None:
         target: An empty folder.
 
     Raises:
-        LayoutError: a package is missing, two files would have one path, or a source file cannot be rewritten.
+        LayoutError: a package is missing, two files would have the same path, or a source file cannot be rewritten.
     """
     packages = [(TOP, target / TOP), *((name, target / TOP / name) for name in MOVED)]
     modules = frozenset(_modules(repository))
@@ -59,7 +59,7 @@ def rewrite(source: bytes, path: str, modules: Iterable[str]) -> bytes:
 
     Args:
         source: The source in UTF-8.
-        path: The name that errors give it.
+        path: The name that errors use for it.
         modules: Every module of the moved packages by its name in the repository.
 
     Raises:

@@ -63,7 +63,7 @@ def build_editable(
 ) -> str:
     """Build the wheel that maps the repository's names, and return its file name, as PEP 660 has it."""
     with warnings.catch_warnings():
-        # Setuptools warns everybody of folders with a package's name, which are what this install is made of.
+        # Setuptools always warns of folders with a package's name, and this install consists of such folders.
         warnings.filterwarnings("ignore", message=r"\s*Editable installation")
         name: str = build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
     return name
