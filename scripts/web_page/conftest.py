@@ -44,7 +44,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="package")
 def page(cluster: Cluster) -> Iterator[tuple[str, str]]:
-    """The address of a page that may change things, and its password."""
+    """The address of a page that allows changes, and its password."""
     command = [
         sys.executable,
         "-m",
@@ -68,7 +68,7 @@ def page(cluster: Cluster) -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(scope="package")
 def browser(page: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
-    """Somebody at a browser, who has logged in."""
+    """A browser whose user has logged in."""
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
@@ -96,6 +96,6 @@ def browser(page: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def pictures(tmp_path: Path) -> Path:
-    """Where pictures go; OTTLA_PICTURES keeps them."""
+    """The folder for pictures: OTTLA_PICTURES, whose files stay, or a temporary one."""
     chosen = os.environ.get("OTTLA_PICTURES")
     return Path(chosen) if chosen else tmp_path

@@ -1,4 +1,4 @@
-"""Somebody at a browser: looks, types and clicks, and waits for what is to be seen."""
+"""A user at a browser: looks, types and clicks, and waits for content to appear."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -43,7 +43,7 @@ class Person:
         self.driver.get(self.address + path)
 
     def resize(self, width: int, height: int, *, mobile: bool = False, dark: bool = False) -> None:
-        """Have a window of a size, on a telephone or not, of somebody who likes it dark or light."""
+        """Set the window's size, whether it is a phone's, and whether the user prefers a dark page."""
         self.driver.execute_cdp_cmd(
             "Emulation.setDeviceMetricsOverride",
             {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile},
@@ -52,7 +52,7 @@ class Person:
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
 
     def open_until(self, path: str, look: Callable[[], object]) -> None:
-        """Go to an address again and again until something is seen there: a cluster may be slow to answer."""
+        """Reload an address until something appears there: a cluster may be slow to answer."""
 
         def is_seen() -> bool:
             self.open(path)
@@ -61,29 +61,29 @@ class Person:
         until(is_seen)
 
     def find(self, selector: str) -> WebElement:
-        """Return the first element that fits."""
+        """Return the first element that matches a selector."""
         found: WebElement = self.driver.find_element(By.CSS_SELECTOR, selector)
         return found
 
     def all(self, selector: str) -> list[WebElement]:
-        """Return every element that fits."""
+        """Return every element that matches a selector."""
         found: list[WebElement] = self.driver.find_elements(By.CSS_SELECTOR, selector)
         return found
 
     @property
     def text(self) -> str:
-        """What stands on the page."""
+        """The text of the page's main part."""
         return self.find("main").text
 
     def wait(self, look: Callable[[], T]) -> T:
-        """Look until something is seen; what is replaced under one's eyes is looked at again."""
+        """Look until something is seen; an element that is replaced meanwhile is looked up again."""
         seen: list[T] = []
 
         def is_seen() -> bool:
             try:
                 found = look()
             except WebDriverException:
-                return False  # not there yet, or replaced in that moment, which it reports in several ways
+                return False  # not there yet, or replaced just then, which the driver reports in several ways
             seen[:] = [found]
             return bool(found)
 
@@ -95,27 +95,29 @@ class Person:
         return self.wait(lambda: self.find(selector))
 
     def wait_for_text(self, text: str) -> None:
-        """Wait until a text stands on the page."""
+        """Wait until a text is on the page."""
         self.wait(lambda: text in self.text)
 
     def fill(self, selector: str, text: str) -> None:
-        """Replace what is in a field."""
+        """Replace the content of a field."""
         field = self.find(selector)
         field.clear()
         field.send_keys(text)
 
     def click(self, selector: str) -> None:
-        """Click, wherever on the page it is."""
+        """Scroll to an element and click it."""
         element = self.find(selector)
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
         element.click()
 
     def run(self, script: str) -> Any:
-        """Return what a script in the page returns."""
+        """Return the value of a JavaScript expression in the page."""
         return self.driver.execute_script(f"return {script}")
 
     def complaints(self) -> list[str]:
-        """Return what the browser has logged since the last time that is an error: scripts, styles, policies."""
+        """Return the errors that the browser has logged since the last call, except 4xx answers: scripts, styles,
+        policies.
+        """
         return [
             entry["message"]
             for entry in self.driver.get_log("browser")

@@ -1,4 +1,4 @@
-"""The web page in a browser, on a cluster of three brokers that is changed, and harmed, while it is looked at."""
+"""The web page in a browser, on a cluster of three brokers that is changed, and harmed, while the page is open."""
 
 import re
 from pathlib import Path
@@ -185,7 +185,7 @@ def test_the_keyboard_is_enough(browser: Person) -> None:
     seen = []
     for _ in range(40):
         browser.press(Keys.TAB)
-        # The list is fetched anew now and then: asked in one go, so that nothing changes in between.
+        # The page refreshes the list now and then: read it in one go, so that nothing changes in between.
         focused, outline = browser.run(
             "[document.activeElement.textContent.trim(), getComputedStyle(document.activeElement).outlineStyle]"
         )
