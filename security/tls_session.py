@@ -1,8 +1,8 @@
 """One side of a TLS connection over bytes: ciphertext in and out, plain bytes out and in; no socket.
 
 Read until `read_into` returns None: a socket's readiness says nothing about the data that OpenSSL still holds. After
-each call, send what `outgoing` returns: handshake messages, session tickets, answers to key
-updates and alerts, besides what `write` encrypted.
+each call, send what `outgoing` returns: handshake messages, session tickets, answers to key updates and alerts,
+besides what `write` encrypted.
 """
 
 import ssl

@@ -1,8 +1,8 @@
 """A leader's work on records before they are written: check them, assign their offsets, convert where needed.
 
-A v2 batch whose codec is kept is checked by its header and checksum, and patched in place. Records are
-walked only where a topic asks for it: keys on a compacted topic, bounds on timestamps, another codec. Only old
-formats are decoded, to be converted.
+A v2 batch whose codec is kept is checked by its header and checksum, and patched in place. Records are walked only
+where a topic asks for it: keys on a compacted topic, bounds on timestamps, another codec. Only old formats are
+decoded, to be converted.
 """
 
 from collections.abc import Sequence

@@ -3,8 +3,7 @@
 Kafka maps its index files into memory. We hold the newest entries in memory, at most a page of them, and
 write a page at a time. That costs less than either a mapping or a write per entry, and loses nothing: an index is only
 ever trusted for a segment that was flushed after it was closed, or after a clean shutdown; in all other cases recovery
-rebuilds it. The file is read on first use, so opening a log touches none of its
-indexes.
+rebuilds it. The file is read on first use, so opening a log touches none of its indexes.
 """
 
 from collections.abc import Callable

@@ -224,7 +224,8 @@ class RecoveredTail(NamedTuple):
 
     Attributes:
         end: the offset after its last batch.
-        epoch: that batch's leader epoch. cut: bytes that were cut off.
+        epoch: that batch's leader epoch.
+        cut: bytes that were cut off.
         has_gaps: whether records are missing within it: whether it was compacted.
     """
 

@@ -6,9 +6,9 @@ bucket's range begins, its timers move down a level, or expire: every timer expi
 asked for, never before.
 
 After Varghese and Lauck, "Hashed and Hierarchical Timing Wheels" (1987), in the variant that Kafka's
-purgatory uses (buckets, not timers, are in a priority queue, so that time jumps over empty ones). Ours
-keeps buckets in a dictionary by their absolute start instead of in rings: a wheel that nobody turned for an
-hour needs no catching up, and a bucket is never mistaken for the one a rotation later.
+purgatory uses (buckets, not timers, are in a priority queue, so that time jumps over empty ones). Ours keeps buckets
+in a dictionary by their absolute start instead of in rings: a wheel that nobody turned for an hour needs no catching
+up, and a bucket is never mistaken for the one a rotation later.
 
 `TimingWheel` is pure: the caller says what time it is. `Timer` is the trio shell around it.
 """

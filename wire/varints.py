@@ -23,7 +23,8 @@ _LONGEST: Final = 28
 def more(buffer: bytes | memoryview, position: int, first: int) -> tuple[int, int]:
     """Read the rest of a varint whose ``first`` byte, just before ``position``, had its top bit set.
 
-    Returns: The value and the position after it.
+    Returns:
+        The value and the position after it.
     """
     value = first & 0x7F
     for shift in range(7, _LONGEST + 1, 7):

@@ -1,7 +1,6 @@
 """Fetch: read record batches, as a consumer or as a follower.
 
-Partitions are served in the order of the request. A session (KIP-227) names only what
-changed.
+Partitions are served in the order of the request. A session (KIP-227) names only what changed.
 
 Versions:
     1: throttle time.
