@@ -1,4 +1,4 @@
-"""Compaction on a simulated disk, which no other process can read: a worker that works at once."""
+"""Compaction on a simulated disk, which no other process can read: a worker that runs in the caller."""
 
 from storage.compaction.cleaning import clean
 from storage.compaction.job import CleaningJob, CleaningResult, OnGroup
@@ -6,7 +6,7 @@ from storage.disk import Disk
 
 
 class InlineWorker:
-    """Does what a worker's process does, in the caller's thread.
+    """Does the work of a worker process in the caller's thread.
 
     Args:
         disk: Where the logs are.
@@ -20,4 +20,4 @@ class InlineWorker:
         return clean(job, self._disk, on_group)
 
     def kill(self) -> None:
-        """Nothing runs that could be killed."""
+        """Do nothing: no process runs that could be killed."""

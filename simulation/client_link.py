@@ -32,7 +32,7 @@ class SimulatedClientLink:
 
     @property
     def has_backlog(self) -> bool:
-        """Whether the network has not taken everything yet."""
+        """Whether some bytes still wait for the network to take them."""
         return bool(self._backlog)
 
     def send_nowait(self, *pieces: bytes | bytearray | memoryview) -> None:
@@ -46,7 +46,7 @@ class SimulatedClientLink:
             self._send_backlog()
 
     async def flush(self) -> None:
-        """Send what is kept. Cancelled, it keeps what is not sent yet.
+        """Send what is kept. Cancelled, it keeps the unsent rest.
 
         Raises:
             BrokerUnreachable: the connection is broken.
@@ -105,7 +105,7 @@ class SimulatedClientLink:
 def client_dialer(
     network: SimulatedNetwork, host: str
 ) -> Callable[[Address, float], Awaitable[SimulatedClientLink]]:
-    """Return what connects the clients on a simulated machine: the `dialer` of a `Kafka`.
+    """Return the function that connects the clients on a simulated machine: the `dialer` of a `Kafka`.
 
     Args:
         network: The network.

@@ -1,4 +1,4 @@
-"""Time in a simulation: both clocks of every machine go with trio's."""
+"""Time in a simulation: both clocks of every machine follow trio's."""
 
 from contextlib import suppress
 from typing import Final
@@ -15,7 +15,7 @@ class SimulatedClock:
     """Both clocks of a machine, driven by trio's clock: a `MockClock` moves all of them at once.
 
     Attributes:
-        jump_ms: How far the wall clock has been set off, by a fault.
+        jump_ms: How far a fault has set the wall clock off, in milliseconds.
     """
 
     def __init__(self) -> None:

@@ -1,11 +1,10 @@
 """A whole cluster in one process: real brokers on simulated machines, with one ZooKeeper, from one seed.
 
-Everything of a broker is the product's own, from the frame that comes in to the file that is written; only
-time, disk, network, ZooKeeper and chance are the simulation's. A killed process leaves its disk as it was
-written, a lost machine loses what was not synced; both leave their ZooKeeper session to its timeout, unless
-a guardian closes it.
+All of a broker is the product's own code, from the frame that it receives to the file that it writes; only time, disk,
+network, ZooKeeper and chance are simulated. A killed process leaves its disk as it was written, a lost machine loses
+what was not synced; both leave their ZooKeeper session to its timeout, unless a guardian closes it.
 
-Run it under `trio.testing.MockClock(autojump_threshold=0)`: hours pass in the time that the events take.
+Run it under `trio.testing.MockClock(autojump_threshold=0)`: simulated hours take only as long as their events.
 """
 
 import random
@@ -39,10 +38,10 @@ _T = TypeVar("_T")
 
 
 class SimulatedSession(FakeZooKeeper):
-    """A session whose process may be killed: then nobody closes it.
+    """A session whose process can be killed: then it is not closed.
 
     Attributes:
-        is_dead: Whether it was.
+        is_dead: Whether the process was killed.
     """
 
     is_dead = False
@@ -53,7 +52,7 @@ class SimulatedSession(FakeZooKeeper):
         self.is_dead = True
 
     def close(self) -> None:
-        """End the session in good order, unless the process is dead."""
+        """End the session properly, unless the process is dead."""
         if not self.is_dead:
             super().close()
 
@@ -66,7 +65,7 @@ class Machine:
         disk: Its disk, which outlives the broker.
         clock: Its clocks.
         session: The ZooKeeper session of the last broker that ran here.
-        work_delay_s: How long work beside the loop takes, in seconds: a slow disk, where it is not 0.
+        work_delay_s: How long work in threads takes, in seconds; above 0 it stands for a slow disk.
         failure: Why the last broker stopped by itself.
         ended: Set while none runs.
     """
@@ -87,14 +86,14 @@ class SimulatedCluster:
     """Brokers on a network of machines named `broker-<id>`, with one ZooKeeper.
 
     Args:
-        seed: Where all chance comes from.
+        seed: The source of all chance.
         broker_count: How many machines with a broker there are, with ids from 0 on.
         settings: Of every broker, over those that the simulation needs.
-        faults: What the network does by itself.
+        faults: The faults that the network makes by chance.
 
     Attributes:
-        network: Faults of the network are asked of it.
-        ensemble: Faults of ZooKeeper are asked of it.
+        network: Makes faults of the network on demand.
+        ensemble: Makes faults of ZooKeeper on demand.
     """
 
     def __init__(
@@ -118,7 +117,7 @@ class SimulatedCluster:
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Carry the network and ZooKeeper until cancelled; brokers run in here once started."""
+        """Run the network and ZooKeeper until cancelled; started brokers run in its nursery."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             nursery.start_soon(self.network.run, name="network")
@@ -146,9 +145,9 @@ class SimulatedCluster:
             await machine.ended.wait()
 
     def kill_at_change(self, broker_id: int, change: int | None) -> None:
-        """Have a broker's process die at a change of its disk, counted from now; `kill` or `lose` has to follow it.
+        """Let a broker's process die at a change of its disk, counted from now; `kill` or `lose` has to follow.
 
-        None takes that back. Wait for the `ended` of its machine.
+        None cancels that. Wait for the `ended` of its machine.
         """
         machine = self.machines[BrokerId(broker_id)]
         session = machine.session
@@ -161,8 +160,8 @@ class SimulatedCluster:
         Args:
             broker_ids: Which ones.
             guarded: Whether their guardians live and close the sessions; else those wait for their timeouts.
-            lingers_s: For how long their ports accept connections after the former ones broke, in seconds: a kernel
-                closes the files of a dead process one after another, on a busy machine with pauses.
+            lingers_s: How long their ports still accept connections after the former ones broke, in seconds: a kernel
+                closes the files of a dead process one after another, with pauses on a busy machine.
         """
         machines = [self.machines[BrokerId(each)] for each in broker_ids]
         for machine in machines:
@@ -191,7 +190,7 @@ class SimulatedCluster:
             self.ensemble.close_session(session.session_id, session.session_password)
 
     async def lose(self, broker_id: int) -> None:
-        """Lose a machine without notice; of what was not synced the seed chooses what is left."""
+        """Lose a machine without notice; the seed chooses what is left of the unsynced data."""
         machine = self.machines[BrokerId(broker_id)]
         self.network.lose(machine.name)
         await self._end(machine)
@@ -205,7 +204,7 @@ class SimulatedCluster:
             session.reconnect()
 
     def heal(self) -> None:
-        """Take back what is left of any fault of disks, clocks and the network; dead brokers stay dead."""
+        """Undo every remaining fault of disks, clocks and the network; dead brokers stay dead."""
         self.network.heal_all()
         self.network.faults.stall_chance = self.network.faults.reset_chance = 0.0
         for number, machine in self.machines.items():
@@ -220,7 +219,7 @@ class SimulatedCluster:
         self.network.restore(self.machines[BrokerId(broker_id)].name)
 
     def client(self, broker_id: int, *, timeout_s: float = 30.0, host: str = "client") -> BrokerClient:
-        """Return a client, on a machine that has no broker, of one broker."""
+        """Return a client of one broker, on a machine without a broker."""
         name = self.machines[BrokerId(broker_id)].name
         return BrokerClient(
             name, PORT, "client", request_timeout_s=timeout_s, dial=self.network.host(host).dial
@@ -237,11 +236,11 @@ class SimulatedCluster:
             trio.TooSlowError: it does not hold in time.
         """
         with trio.fail_after(timeout_s):
-            while not condition():  # noqa: ASYNC110 - what conditions look at tells nobody when it changes
+            while not condition():  # noqa: ASYNC110 - conditions look at state whose changes no event reports
                 await trio.sleep(LOOK_AGAIN_S)
 
     async def _live(self, machine: Machine, broker: Broker) -> None:
-        """Be a broker's process: what it dies of when it is killed stays in here, and so does an orderly failure."""
+        """Run a broker as a process would: neither a kill nor an expected failure propagates to the cluster."""
         machine.failure = None
         try:
             with machine.scope:
@@ -259,7 +258,7 @@ class SimulatedCluster:
             machine.ended.set()
 
     async def _end(self, machine: Machine) -> None:
-        """End a process on the spot: nothing that it would still write or say gets out."""
+        """End a process at once: it writes and sends nothing more."""
         if machine.broker is None:
             return
         if machine.session is not None:
@@ -269,7 +268,7 @@ class SimulatedCluster:
         await machine.ended.wait()
 
     def _die(self, machine: Machine) -> None:
-        """See to what a process leaves behind that ended by itself: the guardian closes its session."""
+        """Clean up after a process that ended by itself, as its guardian does: close its session."""
         machine.disk.stop()
         session = machine.session
         if session is not None:

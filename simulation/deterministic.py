@@ -12,9 +12,9 @@ import trio.testing
 def run_deterministically(main: Callable[[], Awaitable[Any]], seed: int) -> Any:
     """Run a program on a clock that jumps to the next thing to do, with trio's own chance drawn from a seed.
 
-    trio runs the tasks of one turn in an order that it draws from a generator of its own. It has no public way to seed
-    it; Hypothesis and pytest-trio do it as here. The order of sets of strings depends on ``PYTHONHASHSEED``, which must
-    be the same in runs that are to be the same.
+    trio draws the order of the tasks of one turn from a generator of its own, and has no public way to seed that;
+    Hypothesis and pytest-trio do it as here. The order of sets of strings depends on ``PYTHONHASHSEED``, so only
+    runs with the same value are the same.
 
     Args:
         main: The program.

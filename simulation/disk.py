@@ -1,13 +1,13 @@
 """A disk in memory that crashes, and forgets a chosen part of what was not synced.
 
-What a crash may do to a file: of each write and truncation since its last sync, keep all, none, or a prefix, whatever
-became of the others; where a kept write lies beyond a lost one, the gap is zeroes. What it may do to a directory: of
-the names made, renamed and removed since its last sync, keep the first few in order, as a journal does. What was
-synced stays.
+What a crash may do to a file: keep all, none, or a prefix of each write and truncation since its last sync,
+independently of the others; where a kept write lies beyond a lost one, the gap is zeroes. What it may do to a
+directory: keep the first few of the names made, renamed and removed since its last sync, in order, as a journal does.
+What was synced stays.
 
 Faults are counted in changes, the calls that alter the disk: `crash_at` ends the program at the n-th by raising
 `SimulatedCrash`, which is no `Exception`, so that nothing handles it; `fail_at` makes the n-th fail with an `OSError`,
-a write perhaps half done. Reads are counted by themselves: `fail_read_at`.
+a write perhaps half done. Reads are counted separately: `fail_read_at`.
 """
 
 import errno
@@ -24,11 +24,11 @@ _CAPACITY: Final = 1 << 40
 
 
 class SimulatedCrash(BaseException):
-    """The program ended here; `SimulatedDisk.crash` gives what is left."""
+    """The program ended here; `SimulatedDisk.crash` decides what is left."""
 
 
 class SimulatedFile:
-    """An open file of a simulated disk. Dead after a crash, as its process is."""
+    """An open file of a simulated disk. Unusable after a crash."""
 
     __slots__ = ("_disk", "_generation", "_inode")
 
@@ -50,7 +50,7 @@ class SimulatedFile:
         return bytes(self._inode.data[position : position + size])
 
     def is_cached(self, size: int, position: int) -> bool:  # noqa: ARG002
-        """Return what the disk says of all its files."""
+        """Return the disk's `is_cached`, which covers all of its files."""
         return self._disk.is_cached
 
     def write_at(self, data: bytes | bytearray | memoryview, position: int) -> None:
@@ -101,8 +101,8 @@ class SimulatedDisk:
     Attributes:
         changes: how many calls have altered it so far.
         reads: how many calls have read from it.
-        is_cached: whether what it holds is in memory, so that nobody waits for it.
-        generation: how often it has crashed; files opened before are dead.
+        is_cached: whether its content is in memory, so that reads do not wait.
+        generation: how often it has crashed; files opened before are unusable.
         on_crash: called just before the program ends at a change.
     """
 
@@ -110,8 +110,8 @@ class SimulatedDisk:
         """Make an empty disk.
 
         Args:
-            now_ms: wall time, for files' times of change.
-            choose: decides how much of a failing write is done; `crash` takes its own.
+            now_ms: wall time, for files' modification times.
+            choose: decides how much of a failing write is done; `crash` has an argument of its own.
         """
         self.now_ms = now_ms
         self.changes = 0
@@ -131,7 +131,7 @@ class SimulatedDisk:
     # Faults
 
     def crash_at(self, change: int | None) -> None:
-        """End the program at a change, counted from now; None lets it live."""
+        """End the program at a change, counted from now; None cancels that."""
         self._crash_at = None if change is None else self.changes + change
 
     def fail_at(self, change: int | None, error: int = errno.EIO, *, once: bool = False) -> None:
@@ -146,8 +146,8 @@ class SimulatedDisk:
         self._fault = OSError(error, os.strerror(error))
 
     def crash(self, choose: Choose) -> None:
-        """Lose power: keep what was synced, and of the rest what is chosen. The disk can be used again, without
-        faults.
+        """Lose power: keep what was synced, and the part of the rest that is chosen. The disk can be used again,
+        without faults.
         """
         self._root = surviving(self._root, choose, {})
         self._locks.clear()
@@ -166,12 +166,12 @@ class SimulatedDisk:
             raise OSError(errno.EBADF, "opened before the crash")
 
     def before_write(self, size: int) -> int | None:
-        """Count a write; where it is to fail or crash, tell how much of it is done before `raise_fault`."""
+        """Count a write; return how much of it to do before `raise_fault` where it has to fail or crash, else None."""
         self.changes += 1
         return self._choose(size) if self._due() else None
 
     def change(self, generation: int | None = None) -> None:
-        """Count a change, and raise where it is to fail or crash."""
+        """Count a change, and raise where it has to fail or crash."""
         if generation is not None:
             self.check_alive(generation)
         self.changes += 1
@@ -179,14 +179,14 @@ class SimulatedDisk:
             self.raise_fault()
 
     def note_read(self) -> None:
-        """Count a read, and raise where it is to fail."""
+        """Count a read, and raise where it has to fail."""
         self.reads += 1
         if self._fail_read_at is not None and self.reads >= self._fail_read_at:
             assert self._fault is not None
             raise OSError(self._fault.errno, self._fault.strerror)
 
     def raise_fault(self) -> None:
-        """Raise what the current change is to raise."""
+        """Raise the crash or the error of the current change."""
         if self._crash_at is not None and self.changes >= self._crash_at:
             self.on_crash()
             raise SimulatedCrash
@@ -238,7 +238,7 @@ class SimulatedDisk:
             self.sync_directory(os.path.dirname(path))
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is such a name."""
+        """Return whether there is such a name."""
         try:
             self._node(path)
         except FileNotFoundError:
@@ -353,4 +353,4 @@ def _parts(path: str) -> list[str]:
 
 
 def _nothing() -> None:
-    """Stand for who wants to know of a crash."""
+    """The default of `on_crash`: do nothing."""

@@ -1,4 +1,4 @@
-"""What is on a simulated disk: files and directories as they are, as they were synced, and what happened between."""
+"""Files and directories of a simulated disk: as they are, as they were synced, and the changes since."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class Truncate:
 
 
 class Inode:
-    """A file's bytes: as they are, as they were synced, and what happened between."""
+    """A file's bytes: as they are, as they were synced, and the changes since."""
 
     __slots__ = ("data", "modified_ms", "pending", "synced")
 
@@ -69,7 +69,7 @@ def apply_change(data: bytearray, change: Write | Truncate) -> None:
 
 @dataclass(slots=True)
 class Directory:
-    """A directory's names: as they are, as they were synced, and each state between."""
+    """A directory's names: as they are, as they were synced, and each state since."""
 
     names: "dict[str, Inode | Directory]" = field(default_factory=dict)
     synced: "dict[str, Inode | Directory]" = field(default_factory=dict)

@@ -25,7 +25,7 @@ class SimulatedLink:
             await self._end.wait_writable()
 
     async def receive_into(self, space: memoryview) -> int:
-        """Receive what has come, when something has."""
+        """Receive what has arrived; wait until something has."""
         while True:
             await self._end.wait_readable()
             count = self._end.receive_into(space)

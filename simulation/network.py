@@ -1,22 +1,21 @@
 """A network in memory, lossy by a seed, on which a whole cluster runs in one process.
 
-It carries the two seams that a broker has to the network: `SimulatedHost.dial` makes links for a
-`cluster.network.broker_client.BrokerClient`, and `SimulatedHost.listeners` makes
-`cluster.network.listener.Listeners` on ports of its own. Framing, order, back-pressure, limits and time-outs are
-the real code's.
+It implements both of a broker's seams to the network: `SimulatedHost.dial` makes links for a
+`cluster.network.broker_client.BrokerClient`, and `SimulatedHost.listeners` makes `cluster.network.listener.Listeners`
+on ports of its own. Framing, order, back-pressure, limits and time-outs are the real code's.
 
 What it does, always: delays, within `NetworkFaults.delay_s`. By chance, as far as `faults` allows: stalls,
 splits and broken connections. On demand, for a fault plan:
 
-- ``cut(a, b)``: what a sends to b is held up until ``heal(a, b)``; both ways unless ``one_way=True``. Nothing
-  reports it: time-outs have to notice. New connections hang.
-- ``isolate(a)``, ``rejoin(a)``: the same between a and everybody else.
+- ``cut(a, b)``: what a sends to b is held back until ``heal(a, b)``; both ways unless ``one_way=True``. Nothing reports
+  it: time-outs have to notice. New connections hang.
+- ``isolate(a)``, ``rejoin(a)``: the same between a and all others.
 - ``break_connections(a, b)``: both sides learn that their connections broke; what was on its way is lost.
-- ``lose(a)``: the machine is gone without notice; ``restore(a)``: it is back, and remembers no connection.
+- ``lose(a)``: the machine is gone without notice; ``restore(a)``: it is back, and knows none of its old connections.
   A process that dies alone needs no call here: closing its sockets is what the kernel would do.
 
-Every chance is drawn from the seed, the names of the two machines and the number of their connection, so that
-a run is the same whatever else is going on, as far as the order of trio's tasks is (which Hypothesis seeds).
+Every chance is drawn from the seed, the names of the two machines and the number of their connection. So a run is the
+same whatever else is going on, provided that the order of trio's tasks is (which Hypothesis seeds).
 """
 
 import errno
@@ -54,7 +53,7 @@ class SimulatedNetwork:
     """The machines, and what connects them.
 
     Args:
-        seed: Where all chance comes from.
+        seed: The source of all chance.
         faults: What happens by chance; only delays and splits if None.
 
     Attributes:
@@ -80,7 +79,7 @@ class SimulatedNetwork:
         await self.scheduler.run()
 
     def host(self, name: str) -> "SimulatedHost":
-        """Return the machine of a name; it exists from the first time on."""
+        """Return the machine of a name; the first call creates it."""
         host = self._hosts.get(name)
         if host is None:
             host = self._hosts[name] = SimulatedHost(self, name)
@@ -89,7 +88,7 @@ class SimulatedNetwork:
     # Faults on demand.
 
     def cut(self, source: str, target: str, *, one_way: bool = False) -> None:
-        """Hold up what `source` sends to `target`, and the other way round unless `one_way`."""
+        """Hold back what `source` sends to `target`, and the reverse unless `one_way`."""
         self._cuts.add((source, target))
         if not one_way:
             self._cuts.add((target, source))
@@ -102,7 +101,7 @@ class SimulatedNetwork:
         self._resume()
 
     def isolate(self, name: str) -> None:
-        """Hold up everything to and from a machine."""
+        """Hold back everything to and from a machine."""
         self._isolated.add(name)
         self.note(f"isolate {name}")
 
@@ -130,7 +129,7 @@ class SimulatedNetwork:
         return broken
 
     def lose(self, name: str) -> None:
-        """Take a machine away without notice; its programs are for the caller to end."""
+        """Take a machine away without notice; the caller has to end its programs."""
         self._lost.add(name)
         self.host(name).forget_listeners()
         for circuit in self._live_connections():
@@ -141,7 +140,7 @@ class SimulatedNetwork:
         self.note(f"lose {name}")
 
     def restore(self, name: str) -> None:
-        """Bring a machine back; what still comes for its old connections is answered with a reset."""
+        """Bring a machine back; it answers what still arrives for its old connections with a reset."""
         self._lost.discard(name)
         self.note(f"restore {name}")
         self._resume()
@@ -159,7 +158,7 @@ class SimulatedNetwork:
     async def connect(self, source: str, target: str, port: int) -> End:
         """Connect a machine to a port of another; return the near end.
 
-        A cut either way makes it wait, as lost handshakes do, until the caller's time is over.
+        A cut either way makes it wait, as lost handshakes do, until the caller's time-out.
 
         Raises:
             OSError: there is no such machine, or nobody listens there.
@@ -195,7 +194,7 @@ class SimulatedNetwork:
         self.notes.append((now, text))
 
     async def _travel(self, source: str, target: str, delay_s: float) -> None:
-        """Take the time of one way, and wait for it to be open."""
+        """Wait for the delay of one direction, and until it is not cut."""
         await trio.sleep(delay_s)
         while self.is_cut(source, target):
             await self._changed.wait()
@@ -207,7 +206,7 @@ class SimulatedNetwork:
     def _resume(self) -> None:
         self._changed.set()
         self._changed = trio.Event()
-        # Circuits whose ends are both closed too: what they carry may still arrive.
+        # Also connections whose ends are both closed: what they carry may still arrive.
         for circuit in self._connections:
             for pipe in circuit.pipes:
                 pipe.resume()
@@ -253,7 +252,7 @@ class SimulatedHost:
         )
 
     def take_port(self, number: int, port: SimulatedPort) -> int:
-        """Have connections go to a port; 0 takes a free number. Return the number.
+        """Bind a port; 0 takes a free number. Return the number.
 
         Raises:
             OSError: the port is taken.
@@ -267,12 +266,12 @@ class SimulatedHost:
         return number
 
     def give_back_port(self, number: int, port: SimulatedPort) -> None:
-        """Have connections to a port refused again."""
+        """Release a port: connections to it are refused again."""
         if self._ports.get(number) is port:
             del self._ports[number]
 
     def forget_listeners(self) -> None:
-        """The machine is gone, and with it what listened on it."""
+        """Drop all listeners: the machine is gone."""
         self._ports.clear()
 
     def linger(self, number: int) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class NetworkFaults:
-    """What happens by chance. Its values may be changed while the network runs.
+    """The chances of faults. Its values may be changed while the network runs.
 
     Attributes:
         delay_s: The least and the most that a send takes to arrive, in seconds.

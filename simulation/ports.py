@@ -1,7 +1,7 @@
-"""Ports of a simulated machine, and the connections that come in by them: `cluster.network.tcp_port` without sockets.
+"""Ports of a simulated machine, and the connections that they accept: `cluster.network.tcp_port` without sockets.
 
-Receive buffers are overwritten when they are given back: a handler that keeps a view into its request reads
-rubbish in the very first run, not in the one with just the right load.
+Receive buffers are overwritten when they are given back, so that a handler that keeps a view into its request reads
+rubbish in the very first run, not only under just the right load.
 """
 
 import logging
@@ -93,7 +93,7 @@ class SimulatedConnection(Connection):
             self.close()
 
     async def _receive(self) -> bool:
-        """Begin what comes next; False if nothing more comes."""
+        """Receive bytes and begin the requests in them; return False if nothing more comes."""
         if self.reads_no_more:
             await trio.sleep_forever()
         try:
@@ -125,12 +125,12 @@ class SimulatedConnection(Connection):
         return self._send_queued()
 
     def _pump(self) -> None:
-        """There is room on the way to the peer."""
+        """Send more: there is room on the way to the peer."""
         if self._queue and self._send_queued() and not self.closed:
             self._all_transmitted()
 
     def _send_queued(self) -> bool:
-        """Send what there is room for; False if something is left."""
+        """Send what there is room for; return False if something is left."""
         queue = self._queue
         try:
             while queue:
@@ -170,7 +170,7 @@ class PortOwner(Protocol):
         ...
 
     def give_back_port(self, number: int, port: "SimulatedPort") -> None:
-        """Bind it no more."""
+        """Release a port."""
         ...
 
 
@@ -179,7 +179,7 @@ class SimulatedPort:
 
     Args:
         host: The machine.
-        arrivals: What awaits those who come.
+        arrivals: What serves accepted connections.
 
     Raises:
         ListenError: the port is taken.
@@ -202,7 +202,7 @@ class SimulatedPort:
         return self._number
 
     def accept(self, end: End) -> bool:
-        """Take a connection that the network brings; False where too many wait already."""
+        """Queue a connection from the network; return False where too many wait already."""
         try:
             self._came.send_nowait(end)
         except trio.WouldBlock:
@@ -251,8 +251,8 @@ def read_range(file_range: FileRange) -> bytes:
 
 
 class DyingPort:
-    """A port whose program was killed: the kernel accepts for it until it has come to closing it."""
+    """A port whose program was killed: the kernel accepts connections until it closes the port."""
 
     def accept(self, _: End) -> bool:
-        """Accept a connection that nobody will ever serve."""
+        """Accept a connection that is never served."""
         return True

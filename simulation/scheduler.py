@@ -1,7 +1,7 @@
-"""What a simulated world is going to do, in the order of its times.
+"""The pending actions of a simulated world, in the order of their times.
 
-Actions of equal time happen in the order in which they were put down, so that a run depends on the times that
-a seed gave and on nothing else.
+Actions of equal time happen in the order in which they were added, so that a run depends only on the times that a seed
+gave.
 """
 
 import math
@@ -15,8 +15,8 @@ import trio
 class Scheduler:
     """Synchronous actions at times of trio's clock, done by one task.
 
-    `at` may be called from anywhere on the trio thread, actions included. What is put down before `run`
-    begins is done once it has.
+    `at` may be called from anywhere on the trio thread, actions included. Actions added before `run` begins are done
+    once it has.
     """
 
     __slots__ = ("_actions", "_number", "_scope")
@@ -27,11 +27,11 @@ class Scheduler:
         self._scope: trio.CancelScope | None = None
 
     def __len__(self) -> int:
-        """How many actions are still to be done."""
+        """How many actions are pending."""
         return len(self._actions)
 
     def at(self, when: float, action: Callable[[], None]) -> None:
-        """Have `action` called at `when`, in seconds of trio's clock; a time that has passed means soon."""
+        """Call `action` at `when`, in seconds of trio's clock; a time that has passed means soon."""
         self._number += 1
         heappush(self._actions, (when, self._number, action))
         if self._scope is not None and when < self._scope.deadline:

@@ -1,9 +1,9 @@
 """One connection of a simulated network: two ends, and a pipe in each direction between them.
 
-A pipe keeps TCP's promises and no more: bytes come in order and whole, late, in other pieces than they were
-sent in, or not at all once the connection has broken. A cut in the network holds them up; when it heals they
-arrive, though the sender may long have closed its end and asked another peer. That late arrival is what
-makes a retry dangerous, so it is here too.
+A pipe keeps TCP's promises and no more: bytes arrive whole and in order, but late, in other pieces than they were sent
+in, or not at all once the connection has broken. A cut in the network holds them back; when it heals they arrive,
+though the sender may have closed its end long ago and asked another peer. That late arrival is what makes a retry
+dangerous, so it is here too.
 """
 
 import errno
@@ -35,7 +35,7 @@ class Network(Protocol):
     scheduler: Scheduler
 
     def is_cut(self, source: str, target: str) -> bool:
-        """Whether what one machine sends to another is held up."""
+        """Whether what one machine sends to another is held back."""
         ...
 
     def note(self, text: str) -> None:
@@ -65,7 +65,7 @@ class Pipe:
         self.in_flight = 0
 
     def send(self, data: bytes) -> None:
-        """Put bytes on their way; the network's faults may split, hold or break them."""
+        """Send bytes on their way; the network's faults may split or delay them, or break the connection."""
         faults = self._network.faults
         chance = self._chance
         self.in_flight += len(data)
@@ -91,12 +91,12 @@ class Pipe:
         self.in_flight = 0
 
     def consumed(self, count: int) -> None:
-        """The far program has received bytes: there is room for more."""
+        """Make room: the far program has received bytes."""
         self.in_flight = max(0, self.in_flight - count)
         self.near.room()
 
     def deliver(self) -> None:
-        """Hand over what is due, unless the way is cut; called by the scheduler, and when a cut heals."""
+        """Hand over what is due, unless the direction is cut; called by the scheduler, and when a cut heals."""
         now = trio.current_time()
         items = self._items
         while items and items[0][0] <= now:
@@ -109,7 +109,7 @@ class Pipe:
                 self.far.arrived(item)
 
     def resume(self) -> None:
-        """A cut has healed: what was held up comes after a new delay, in its order."""
+        """Deliver what a healed cut held back, after a new delay, in order."""
         if self._items:
             self._network.scheduler.at(trio.current_time() + self.delay(), self.deliver)
 
@@ -136,7 +136,7 @@ class End:
         host: The machine that it is on.
         port: The port: the listener's on one end, an arbitrary one on the other.
         closed: Whether this side has closed it, or lost its machine.
-        on_room: Called when `send` may take more than it did.
+        on_room: Called when `send` can take more than before.
     """
 
     __slots__ = (
@@ -210,7 +210,7 @@ class End:
         return count
 
     async def wait_readable(self) -> None:
-        """Wait until `receive_into` has something to say.
+        """Wait until `receive_into` has something to return.
 
         Raises:
             trio.ClosedResourceError: it is or was closed on this side.
@@ -239,16 +239,16 @@ class End:
     # As the network uses it.
 
     def connect(self, incoming: Pipe, outgoing: Pipe) -> None:
-        """Return the end its pipes; once."""
+        """Set the end's pipes; called once."""
         self._incoming = incoming
         self._outgoing = outgoing
 
     def arrived(self, data: bytes) -> None:
-        """Bytes have come."""
+        """Take bytes that have arrived."""
         if self._broken:
             return
         if self.closed:
-            # What comes for a program that has gone is answered with a reset.
+            # Bytes for a program that is gone are answered with a reset.
             self._broken = True
             self._outgoing.signal(Signal.RESET)
         else:
@@ -256,7 +256,7 @@ class End:
             self._readable.unpark_all()
 
     def signalled(self, signal: Signal) -> None:
-        """The other side has ended or broken the connection."""
+        """Take note that the other side has ended or broken the connection."""
         if signal is Signal.END:
             self._ended = True
         else:
@@ -266,7 +266,7 @@ class End:
         self.room()
 
     def room(self) -> None:
-        """The other program has received something."""
+        """Take note that the other program has received something."""
         self._roomy.unpark_all()
         if self.on_room is not None and not self.closed:
             self.on_room()
@@ -294,10 +294,10 @@ class TcpConnection:
     """One connection.
 
     Args:
-        network: What it is part of.
+        network: The network that carries it.
         dialling: The end that asked for it.
         accepting: The end that was asked.
-        seed: What its chance is drawn from.
+        seed: The source of its chance.
     """
 
     __slots__ = ("accepting", "dialling", "pipes")
@@ -305,7 +305,7 @@ class TcpConnection:
     def __init__(self, network: Network, dialling: End, accepting: End, seed: str) -> None:
         self.dialling = dialling
         self.accepting = accepting
-        # Each direction draws for itself, so that it draws the same however the others' turns fall.
+        # Each direction has its own generator, so that it draws the same in whatever order the others send.
         there = Pipe(network, dialling, accepting, Random(seed + "/there"))
         back = Pipe(network, accepting, dialling, Random(seed + "/back"))
         self.pipes = (there, back)

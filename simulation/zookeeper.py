@@ -1,4 +1,4 @@
-"""ZooKeeper without ZooKeeper: an ensemble as one object, and sessions with it whose connections tests cut at will.
+"""A fake ZooKeeper: an ensemble as one object, and sessions with it whose connections tests cut at will.
 
 Everything runs in the caller's trio loop, takes time only where `FakeEnsemble.delay` says so, and is
 deterministic. The fake and the real session pass the same contract suite.
@@ -68,7 +68,7 @@ class FakeZooKeeper:
         Args:
             ensemble: What to connect to.
             session_timeout_s: Granted as it is.
-            monotonic: The clock that `session_is_live` is asked by; the default stands still.
+            monotonic: The clock that `session_is_live` reads; the default stands still.
         """
         self._ensemble = ensemble
         self._timeout_s = session_timeout_s
@@ -77,7 +77,7 @@ class FakeZooKeeper:
         self._password = b""
         self._listeners: list[SessionListener] = []
         self._watches: dict[_WatchKey, list[Watcher]] = {}
-        self._connection = 0  # counts connections, so that a request knows whether its own still stands
+        self._connection = 0  # counts connections, so that a request knows whether its own is still open
         self._connected = trio.Event()
         self._told_connected = False
         self._noticed = trio.Event()
@@ -136,14 +136,14 @@ class FakeZooKeeper:
         self._shut = None
 
     def close(self) -> None:
-        """End the session at our own wish, and drop the connection."""
+        """End the session as a client does, and drop the connection."""
         self._shut = SessionExpiredError("the session was closed")
         self._ensemble.leave(self._session_id)
         self._drop_connection()
         self._heard_at = None
 
     def abandon(self) -> None:
-        """Die, as a killed process does: without notice, and the session waits for its timeout."""
+        """Die without notice, as a killed process does: the session waits for its timeout."""
         self._listeners.clear()
         self._watches.clear()
         self._drop_connection()
@@ -176,15 +176,15 @@ class FakeZooKeeper:
         self._begin_session()
 
     def lose_next_write(self, *, done: bool) -> None:
-        """Have the connection go with the next write under way, and come back at once.
+        """Lose the connection during the next write, and get it back at once.
 
         Args:
-            done: Whether the ensemble had done the write.
+            done: Whether the ensemble does that write.
         """
         self._lose_next.append(done)
 
     def fire(self, change: Change) -> None:
-        """Call the watches that a change is about."""
+        """Call the watches for a change."""
         if not self.is_connected:
             return
         keys = [(change.kind is WatchKind.CHILDREN, change.path)]
@@ -357,11 +357,11 @@ class FakeZooKeeper:
         return await self._request(answer)
 
     async def _request(self, answer: Callable[[], _Answer]) -> _Answer:
-        """Send a request, have it done, receive its answer; the connection may go at either half of the way.
+        """Send a request, execute it, and receive its answer; the connection may be lost in either direction.
 
         Raises:
-            ConnectionLossError: the connection went; whether it was done is unknown to the caller.
-            SessionExpiredError: the session is gone, or was at any time on the way.
+            ConnectionLossError: the connection was lost; the caller cannot know whether the request was done.
+            SessionExpiredError: the session has expired, before the request or during it.
         """
         session_id = self._session_id
         if self._is_silent:
@@ -384,7 +384,7 @@ class FakeZooKeeper:
     async def _check_connection(self, connection: int, when: str) -> None:
         if connection == self._connection:
             return
-        # Cut off silently: nobody tells us, so we wait for an answer that will not come.
+        # Cut off silently: no event reports it, so we wait for an answer that will not come.
         if self._is_silent:
             await self._noticed.wait()
         raise ConnectionLossError(f"the connection went {when}")

@@ -32,7 +32,7 @@ class SessionHolder(Protocol):
         ...
 
     def fire(self, change: Change) -> None:
-        """Call the watches that a change is about."""
+        """Call the watches for a change."""
         ...
 
 
@@ -40,9 +40,9 @@ class FakeEnsemble:
     """All of ZooKeeper's servers as one: the tree, and the sessions with their ephemeral nodes.
 
     Attributes:
-        delay: Gives the seconds that each half of a request's way takes; none by default.
-        wall_ms: Gives the wall clock for the nodes' stats.
-        on_write: Hears of each transaction that was done, before anybody else does.
+        delay: Returns the seconds that a request and its answer each take on the way; none by default.
+        wall_ms: Returns the wall clock for the nodes' stats, in milliseconds.
+        on_write: Called with each transaction that was done, before any watch fires.
     """
 
     def __init__(
@@ -84,12 +84,12 @@ class FakeEnsemble:
                 await self._connections_changed.wait()
 
     def note_connection(self) -> None:
-        """Note that some client's connection came or went."""
+        """Take note that a client has connected or lost its connection."""
         self._connections_changed.set()
 
     @property
     def session_ids(self) -> list[int]:
-        """The sessions that live."""
+        """The live sessions, by id."""
         return sorted(self._sessions)
 
     def begin_session(self, zookeeper: SessionHolder) -> tuple[int, bytes]:
@@ -99,7 +99,7 @@ class FakeEnsemble:
         return self._last_session, self._last_session.to_bytes(16, "big")
 
     def is_alive(self, session_id: int) -> bool:
-        """Tell whether a session lives."""
+        """Return whether a session lives."""
         return session_id in self._sessions
 
     def expire(self, session_id: int) -> None:
@@ -111,17 +111,17 @@ class FakeEnsemble:
             zookeeper.reconnect()
 
     def close_session(self, session_id: int, password: bytes) -> None:
-        """End a session from outside, as the guardian does; its client, if there is one, hears of an expiry."""
+        """End a session from outside, as the guardian does; its client, if there is one, sees an expiry."""
         if session_id in self._sessions and password == session_id.to_bytes(16, "big"):
             self.expire(session_id)
 
     def leave(self, session_id: int) -> None:
-        """End a session at its own wish."""
+        """End a session at its client's request."""
         if session_id in self._sessions:
             self._end(session_id)
 
     def write(self, operations: Sequence[Operation], owner: int) -> MultiResult:
-        """Do a transaction and fire the watches it touches."""
+        """Execute a transaction and fire the watches that it concerns."""
         result, changes = self.tree.transact(operations, owner, self.wall_ms())
         if result.ok and self.on_write is not None:
             self.on_write(operations)

@@ -1,7 +1,7 @@
 """ZooKeeper's tree of nodes as a pure value machine: versions, ephemerals, sequences, transactions. No sessions here.
 
-A transaction is applied operation by operation, each leaving what undoes it; the first that fails has the
-others undone. What changed is returned as changes, for the keeper of watches.
+A transaction is applied operation by operation, each recording how to undo it; the first that fails undoes those
+before. The changes are returned, for the caller to fire watches.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ from wire.types import ZkVersion
 
 @dataclass(slots=True)
 class Node:
-    """One node, and what its stat is made of."""
+    """One node, and the fields of its stat."""
 
     data: bytes | None
     czxid: int
@@ -58,7 +58,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that a watch may be about: a node, or the list of its children."""
+    """A change that a watch can be set on: of a node, or of the list of its children."""
 
     kind: WatchKind
     path: str
@@ -92,7 +92,7 @@ class ZooKeeperTree:
 
         Args:
             operations: In order.
-            owner: The session that ephemeral nodes shall belong to.
+            owner: The session that owns the ephemeral nodes.
             now_ms: For the nodes' stats.
 
         Returns:

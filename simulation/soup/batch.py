@@ -1,4 +1,4 @@
-"""Many runs, in processes beside this one: each seed's outcome as it comes."""
+"""Many runs, in processes beside this one: each seed's outcome as soon as it is known."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ _HASH_SEED: Final = "PYTHONHASHSEED"
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """What plans are drawn from.
+    """The kinds of faults and operations that plans are drawn from, and their limits.
 
     Attributes:
         faults: Names in `FAULTS`.
@@ -54,12 +54,12 @@ class Mix:
 
 
 def run_seeds(seeds: Iterable[int], mix: Mix, jobs: int) -> Iterator[Outcome]:
-    """Carry out the plans of seeds, several at once, and yield each outcome as it comes.
+    """Carry out the plans of seeds, several at once, and yield each outcome as soon as it is known.
 
-    A failure has its story with it; what holds comes back without.
+    Only a failure carries its story.
 
     Args:
-        seeds: Which.
+        seeds: The seeds.
         mix: What plans are drawn from.
         jobs: How many processes.
     """
@@ -78,7 +78,7 @@ def run_seeds(seeds: Iterable[int], mix: Mix, jobs: int) -> Iterator[Outcome]:
 
 @dataclass(frozen=True, slots=True)
 class Hunt:
-    """What became of the search for a mutation.
+    """The outcome of the search for a mutation.
 
     Attributes:
         name: The mutation's.
@@ -92,11 +92,11 @@ class Hunt:
 
 
 def hunt(names: Iterable[str], seeds: Sequence[int], mix: Mix, jobs: int) -> Iterator[Hunt]:
-    """Run seeds with each of some mutations until something does not hold; yield what was found as it is.
+    """Run seeds with each of some mutations until something does not hold; yield each result as soon as it is known.
 
     Args:
         names: Names in `MUTATIONS`.
-        seeds: Which, in this order.
+        seeds: The seeds, in the order to run.
         mix: What plans are drawn from.
         jobs: How many processes; each hunts for one mutation.
     """

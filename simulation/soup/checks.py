@@ -1,4 +1,4 @@
-"""What must hold: at every moment, and when everything has healed.
+"""The invariants: at every moment, and when everything has healed.
 
 The numbers are those of the table in docs/simulation.md.
 """
@@ -26,7 +26,7 @@ _Place = tuple[str, int]
 
 
 class Watcher:
-    """What must hold at every moment.
+    """Checks the invariants that must hold at every moment.
 
     Args:
         world: The run.
@@ -42,12 +42,12 @@ class Watcher:
 
     @property
     def leaderships(self) -> int:
-        """How many leaderships of partitions there were."""
+        """How many leaderships of partitions it has seen."""
         return len(self._leaders)
 
     @property
     def controllers(self) -> int:
-        """How many terms of controllers there were."""
+        """How many terms of controllers it has seen."""
         return len(self._controllers)
 
     def written(self, operations: Sequence[Operation]) -> None:
@@ -83,7 +83,7 @@ class Watcher:
         self._states[place] = state
 
     def look(self) -> None:
-        """Check what the brokers say.
+        """Check the brokers' descriptions of themselves.
 
         Raises:
             Violation: one of I4, I6 and I7 does not hold.
@@ -100,7 +100,7 @@ class Watcher:
             place = each["topic"], each["partition"]
             if each["is_leader"]:
                 key = (*place, each["leader_epoch"])
-                # A topic that was deleted and made again counts its epochs anew.
+                # A topic that was deleted and created again starts its epochs over.
                 if self._leaders.setdefault(key, replica_on) != replica_on and place[0] in (ORDERS, BILLS):
                     raise Violation(
                         "I6", f"{self._leaders[key]} and {replica_on} lead {place} in epoch {key[2]}"
@@ -109,7 +109,7 @@ class Watcher:
                 self._compare(replica_on, place)
 
     def _compare(self, number: int, place: _Place) -> None:
-        """Check that a replica has, below its high watermark, what every other has there."""
+        """Check that a replica has the same records below its high watermark as every other."""
         broker = self._world.cluster.running()[number]  # type: ignore[index]
         logs = broker.logs
         log = None if logs is None else logs.get(TopicPartition(*place))
@@ -175,7 +175,7 @@ def check_end(world: World, ledger: Ledger) -> None:
 
 
 def is_billed(world: World) -> bool:
-    """Whether as many bills are committed as there are orders."""
+    """Return whether as many bills are committed as there are orders."""
     try:
         orders = sum(1 for p in range(ORDERS_PARTITIONS) for _ in _values(_leaders_log(world, ORDERS, p)))
         bills = sum(len(committed_values(_leaders_log(world, BILLS, p))) for p in range(BILLS_PARTITIONS))
@@ -188,8 +188,8 @@ def check_orders(partition: int, values: Mapping[int, bytes], ledger: Ledger) ->
     """Check the records of one partition of the orders.
 
     Args:
-        partition: Which.
-        values: What is in it, by offset.
+        partition: The partition.
+        values: Its records' values, by offset.
         ledger: What was promised.
 
     Raises:
@@ -217,8 +217,8 @@ def check_read(topic: str, partition: int, values: Mapping[int, bytes], ledger: 
     """Check that what was read of a partition is still there, and may be read.
 
     Args:
-        topic: Of the partition.
-        partition: Which.
+        topic: The partition's topic.
+        partition: The partition.
         values: What may be read of it, by offset.
         ledger: What was read.
 

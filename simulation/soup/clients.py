@@ -1,4 +1,4 @@
-"""The clients of a run, of the product's own library, and what they were promised."""
+"""The clients of a run, which use the product's own library, and what they were promised."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -36,10 +36,10 @@ class Ledger:
     Attributes:
         acknowledged: The values of acknowledged records, by partition and offset.
         sent: The values of all records, acknowledged or not.
-        failures: How often a client had to begin anew.
+        failures: How often a client had to start again.
         committed: The highest acknowledged commit of the readers' group, by partition.
         read: What was read, by topic, partition and offset.
-        stopping: Set when producers are to send no more.
+        stopping: Set when producers must stop sending.
     """
 
     acknowledged: dict[tuple[int, int], bytes] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Ledger:
             )
 
     def note_read(self, batch: Batch[bytes, bytes]) -> None:
-        """Note what a reader got.
+        """Note a record that a reader received.
 
         Raises:
             Violation: I4, it was never sent; or I5, something else was read there before.
@@ -78,7 +78,7 @@ class Ledger:
 
 
 class Sending:
-    """A producer that numbers its records; those of one partition are to stay in order.
+    """A producer that numbers its records; those of one partition must stay in order.
 
     Args:
         world: The run.
@@ -95,7 +95,7 @@ class Sending:
         self._slots = trio.CapacityLimiter(_IN_FLIGHT)
 
     async def run(self) -> None:
-        """Send until the ledger says stop; return when the outcome of each record is known."""
+        """Send until the ledger is stopping; return when the outcome of each record is known."""
         while not self._ledger.stopping:
             try:
                 async with (

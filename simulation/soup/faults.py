@@ -1,4 +1,4 @@
-"""The faults of a run, by name: each begins, lasts, and is taken back."""
+"""The faults of a run, by name: each begins, lasts, and is undone."""
 
 import errno
 from collections.abc import Awaitable, Callable, Mapping
@@ -60,7 +60,7 @@ async def lose_power(world: World, happening: Happening) -> None:
         except trio.TooSlowError:
             return
         await _cut_power(world, machine, number, happening.lasts)
-        while not world.is_whole():  # noqa: ASYNC110 - what it looks at has no events
+        while not world.is_whole():  # noqa: ASYNC110 - no event reports it
             await trio.sleep(0.1)
 
 
@@ -91,7 +91,7 @@ async def rolling_restart(world: World, happening: Happening) -> None:
 
 
 async def pause(world: World, happening: Happening) -> None:
-    """A broker stands still, as SIGSTOP has it: nobody hears of it, and it hears of nobody."""
+    """A broker stands still, as after SIGSTOP: nothing reaches it, and nothing leaves it."""
     machine = world.machine(happening.broker)
     session = machine.session
     if machine.broker is None or session is None or world.power.locked():
@@ -107,7 +107,7 @@ async def pause(world: World, happening: Happening) -> None:
 
 
 async def cut(world: World, happening: Happening) -> None:
-    """Two brokers do not reach each other."""
+    """Two brokers cannot reach each other."""
     await _cut(world, happening, one_way=False)
 
 
@@ -126,7 +126,7 @@ async def _cut(world: World, happening: Happening, *, one_way: bool) -> None:
 
 
 async def isolate(world: World, happening: Happening) -> None:
-    """A broker reaches ZooKeeper, and nobody else."""
+    """A broker reaches ZooKeeper, but no other machine."""
     name = world.machine(happening.broker).name
     if world.power.locked():
         return
@@ -144,7 +144,7 @@ async def cut_clients(world: World, happening: Happening) -> None:
 
 
 async def lose_answers(world: World, happening: Happening) -> None:
-    """A broker hears its clients, and they do not hear it; then their connections break."""
+    """A broker receives its clients' requests, but its answers do not arrive; then their connections break."""
     name = world.machine(happening.broker).name
     world.note(f"answers of {name} to clients are lost")
     world.cluster.network.cut(name, CLIENTS, one_way=True)
@@ -164,7 +164,7 @@ async def break_connections(world: World, happening: Happening) -> None:
 
 
 async def stall(world: World, happening: Happening) -> None:
-    """The network holds some of what is sent up, and breaks a connection now and then."""
+    """The network delays some of what is sent, and breaks a connection now and then."""
     faults = world.cluster.network.faults
     world.note("the network stalls")
     faults.stall_chance, faults.reset_chance = 0.05, 0.002
@@ -200,7 +200,7 @@ async def lose_zookeeper(world: World, happening: Happening) -> None:
 
 
 async def expire(world: World, happening: Happening) -> None:
-    """A broker's session is over, while the broker is well."""
+    """A healthy broker's session expires."""
     machine = world.machine(happening.broker)
     session = machine.session
     if machine.broker is None or session is None or world.power.locked():
@@ -237,7 +237,7 @@ async def _fail_disk(world: World, happening: Happening, error: int, what: str) 
 
 
 async def slow_disk(world: World, happening: Happening) -> None:
-    """What a broker does beside its loop takes long."""
+    """A broker's work in threads takes long."""
     machine = world.machine(happening.broker)
     world.note(f"the disk of {machine.name} is slow")
     machine.work_delay_s = happening.amount / 1000
@@ -256,7 +256,7 @@ async def jump_clock(world: World, happening: Happening) -> None:
 
 
 async def _last(happening: Happening, take_back: Callable[[], object]) -> None:
-    """Let a fault last for its time, and take it back, in any case."""
+    """Let a fault last for its time, and undo it in any case."""
     try:
         await trio.sleep(happening.lasts)
     finally:
@@ -264,7 +264,7 @@ async def _last(happening: Happening, take_back: Callable[[], object]) -> None:
 
 
 async def _bring_back(world: World, machine: Machine) -> None:
-    """Start a broker, again and again: it may fail to, while other faults last."""
+    """Start a broker, again and again: a start may fail while other faults last."""
     number = world.number_of(machine)
     while machine.broker is None and not world.cluster.network.is_cut(machine.name, machine.name):
         world.note(f"broker {number} is started")

@@ -1,9 +1,8 @@
-"""Weakening one rule of the product while a run lasts, to see whether the checks of a run notice.
+"""Weakening one rule of the product during a run, to see whether the run's checks notice.
 
-The product knows nothing of it. A mutation names a function and a piece of its text, and what stands there instead;
-the function is compiled anew and gets the other code, wherever it was imported to, until the mutation is taken back.
-A piece that is not in the function, or is there twice, is an error: the product has changed, and the mutation has to
-follow it.
+The product knows nothing of it. A mutation names a function, a piece of its text, and the text that replaces it; the
+function is recompiled and gets the new code, wherever it was imported to, until the mutation is undone. A piece that is
+not in the function, or is there twice, is an error: the product has changed, and the mutation has to follow it.
 """
 
 import __future__
@@ -17,11 +16,11 @@ from typing import Any, NamedTuple
 
 
 class MutationError(Exception):
-    """A mutation does not find its place; the text says which."""
+    """A mutation does not find its place; the text names it."""
 
 
 class Edit(NamedTuple):
-    """Another text for a piece of one function.
+    """A replacement for a piece of one function's text.
 
     Attributes:
         function: The function, or the method as its class has it.
@@ -39,8 +38,8 @@ class Mutation(NamedTuple):
 
     Attributes:
         name: Its name on the command line.
-        weakens: What the product does no more, for people.
-        edits: How.
+        weakens: What the product no longer does, for people.
+        edits: The edits that weaken it.
     """
 
     name: str
@@ -69,7 +68,8 @@ def mutated_code(function: FunctionType, edits: Sequence[Edit]) -> CodeType:
     """Return the code of a function after edits, one after the other.
 
     Raises:
-        MutationError: a piece is not in the function exactly once, or what takes its place is no code or the same.
+        MutationError: a piece is not in the function exactly once, or its replacement is not valid code, or changes
+            nothing.
     """
     name = function.__qualname__
     try:
@@ -94,7 +94,7 @@ def mutated_code(function: FunctionType, edits: Sequence[Edit]) -> CodeType:
 
 
 def _compiled(function: FunctionType, text: str) -> CodeType:
-    """Return the code of a function's text, as far down as in its file, so that traces name the right lines."""
+    """Compile a function's text at its line in the file, so that traces name the right lines."""
     module = compile(
         "\n" * (function.__code__.co_firstlineno - 1) + text,
         function.__code__.co_filename,

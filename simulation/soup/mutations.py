@@ -1,7 +1,7 @@
 """The rules that can be weakened, by name: `ottla simulate --mutations` has to notice each.
 
-Each is a mistake that somebody could make, or has made in some broker: a check that is left out, an answer that comes
-too early, a sync that is forgotten, a fence that is open.
+Each is a mistake that is easy to make, or was made in some broker: a check that is left out, an answer that comes too
+early, a sync that is forgotten, a fence that is open.
 """
 
 from collections.abc import Mapping

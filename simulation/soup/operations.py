@@ -1,4 +1,4 @@
-"""What operators do in a run, by name, while faults go on; each asks again where nobody answers."""
+"""The operators' actions in a run, by name, while faults last; each retries while nobody answers."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from random import Random
@@ -84,7 +84,7 @@ async def cancel(world: World, happening: Happening) -> None:
     await world.ask_controller(AlterPartitionReassignmentsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS), 0)
 
 
-async def elect(world: World, happening: Happening) -> None:  # noqa: ARG001 - its kind says all
+async def elect(world: World, happening: Happening) -> None:  # noqa: ARG001 - it has no parameters
     """Preferred leaders are elected."""
     world.note("preferred leaders are elected")
     partitions = [TopicPartitions(topic=ORDERS, partitions=list(range(ORDERS_PARTITIONS)))]

@@ -1,4 +1,4 @@
-"""What is going to happen in one run: drawn from a seed, written as text, read from it, and made shorter.
+"""The plan of one run: drawn from a seed, written as text, read back, and made shorter.
 
 A plan is data. The seed is still needed to replay one: delays, splits and what a crash leaves of unsynced data are
 drawn from it while the plan is carried out.
@@ -23,7 +23,7 @@ class Happening:
     Attributes:
         at: When, in seconds after the clients have begun.
         kind: Its name in `FAULTS` or `OPERATIONS`.
-        broker: Which broker it is about, where it is about one; `CONTROLLER` for that of the moment.
+        broker: The broker that it concerns, if any; `CONTROLLER` for the controller of the moment.
         other: Another broker, or a partition.
         lasts: How long a fault lasts, in seconds.
         amount: How much of it: milliseconds of a jump, or an operation's number.
@@ -55,7 +55,7 @@ class Plan:
 
     Attributes:
         seed: Of all chance while it runs.
-        brokers: How many.
+        brokers: How many brokers there are.
         durable: Whether records are synced before they are acknowledged; then any machines may lose power.
         seconds: How long faults go on, before everything is healed.
         happenings: Faults and operations, by time.
@@ -89,7 +89,7 @@ class Plan:
 
 
 class PlanError(Exception):
-    """A scenario file is not one; the text says why."""
+    """A file is not a valid scenario; the text says why."""
 
 
 def read_plan(text: str, kinds: Collection[str]) -> Plan:
@@ -100,7 +100,7 @@ def read_plan(text: str, kinds: Collection[str]) -> Plan:
         kinds: The faults and operations that there are.
 
     Raises:
-        PlanError: it is not one.
+        PlanError: it is not a valid scenario.
     """
     try:
         found: dict[str, Any] = tomllib.loads(text)

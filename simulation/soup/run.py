@@ -32,18 +32,18 @@ CALM_S: Final = 2.0
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a run.
+    """The outcome of a run.
 
     Attributes:
         plan: The run.
         violation: What did not hold, in a line; empty where everything did.
-        kind: Its invariant's number, or a word.
+        kind: The violated invariant's number, or a word.
         trace: Where it was found, for a bug.
         seconds: How long the run took in the simulation's time.
         acknowledged: How many records were acknowledged.
-        seen: How often each kind of fault and operation was carried out, and what else was met.
+        seen: How often each kind of fault and operation was carried out, and of other things that the run met.
         log: The story: what happened when.
-        digest: A number that two runs of one plan have in common.
+        digest: A number that is equal in all runs of one plan.
     """
 
     plan: Plan
@@ -58,7 +58,7 @@ class Outcome:
 
 
 def run_plan(plan: Plan) -> Outcome:
-    """Carry out a plan, and return what became of it."""
+    """Carry out a plan, and return its outcome."""
     run = Run(plan)
     outcome = run.outcome
     try:
@@ -89,8 +89,8 @@ class Run:
         plan: What is to happen.
 
     Attributes:
-        outcome: What became of it so far.
-        waiting_for: What it waits for, for the text of a hang.
+        outcome: Its outcome so far.
+        waiting_for: The condition it waits for, for the text of a hang.
         missing: What the cluster lacked then.
     """
 
@@ -106,7 +106,7 @@ class Run:
         self.outcome.log = self._world.log
 
     async def main(self) -> None:
-        """Bring the cluster up, let everything happen, heal it, and check what is left.
+        """Start the cluster, let everything happen, heal it, and check the result.
 
         Raises:
             Violation: something does not hold.
@@ -142,7 +142,7 @@ class Run:
         world.begin()
 
     async def _mix(self, clients: trio.Nursery) -> None:
-        """Have clients work while everything happens, until the time of faults is over."""
+        """Let clients work while everything happens, until the time of faults is over."""
         world, ledger = self._world, self._ledger
         for name in PRODUCER_NAMES:
             clients.start_soon(self._send, Sending(world, ledger, name), name=f"producer {name}")

@@ -1,4 +1,4 @@
-"""What a run ends with where something that must hold does not."""
+"""The exception that ends a run when an invariant is violated."""
 
 
 class Violation(Exception):

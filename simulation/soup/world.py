@@ -67,7 +67,7 @@ class World:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing else is under way than what asks."""
+        """Whether nothing is under way besides the caller."""
         return self.under_way <= 1
 
     def begin(self) -> None:
@@ -97,7 +97,7 @@ class World:
         """Return the id of the broker that runs on a machine."""
         return next(int(number) for number, each in self.cluster.machines.items() if each is machine)
 
-    # What brokers say
+    # The brokers' state
 
     def controller(self) -> int:
         """Return the active controller, -1 while there is none."""
@@ -119,7 +119,7 @@ class World:
         return not self.what_is_missing()
 
     def what_is_missing(self) -> str:
-        """Say what a whole cluster has and this one has not; nothing where it is whole."""
+        """Return what this cluster lacks to be whole, as text; empty where it is whole."""
         running = self.cluster.running()
         if len(running) < len(self.cluster.machines):
             return f"only the brokers {sorted(running)} run"
@@ -159,7 +159,7 @@ class World:
             client.close()
 
     async def ask_controller(self, request: Request, version: int, tries: int = 20) -> Any:
-        """Ask the controller of the moment, until one answers; None where none does in so many tries."""
+        """Ask the current controller until one answers; None where none does in the given number of tries."""
         for _ in range(tries):
             response = await self.ask(self.controller(), request, version)
             if response is not None and getattr(response, "error_code", 0) != Error.NOT_CONTROLLER:
