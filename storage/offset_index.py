@@ -52,8 +52,7 @@ class OffsetIndex:
         return len(self.entries)
 
     def is_full(self, limit_bytes: int) -> bool:
-        """Return whether a file of `limit_bytes` (`segment.index.bytes`) would have no room for another entry.
-        """
+        """Return whether a file of `limit_bytes` (`segment.index.bytes`) would have no room for another entry."""
         return len(self.entries) >= limit_bytes // ENTRY_SIZE
 
     @property
