@@ -56,7 +56,7 @@ def _secured(system: System, scale: float) -> Measured:
 
 def _latency(system: System, scale: float) -> Measured:
     seconds = max(3, int(10 * scale))
-    # A virtual machine compiles for long: measured at once, the peer's latencies are a hundred times what they become.
+    # The JVM compiles for a while: measured at once, the peer's latencies are a hundred times their later values.
     warm_s = max(5, int(20 * scale))
     loads.warm_up(system, int(200_000 * scale))
     for what, rate, linger_ms in (
@@ -93,7 +93,7 @@ def _groups(system: System, scale: float) -> Measured:
 
 def _transactions(system: System, scale: float) -> Measured:
     seconds = max(3, 10 * scale)
-    # A virtual machine compiles for long: the first load is for that.
+    # The JVM compiles for a while: the first load warms it up.
     loads.warm_up(system, int(100_000 * scale))
     for interval_ms in (10, 100):
         for partitions in (1, 50):

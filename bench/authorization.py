@@ -14,7 +14,7 @@ QUESTIONS = 200_000
 
 
 def main() -> None:
-    """Ask an authorizer of so many rules about topics, again and for the first time."""
+    """Time repeated and first questions about topics to an authorizer with many rules."""
     parser = argparse.ArgumentParser(prog="python -m bench.authorization", description=__doc__)
     parser.add_argument("--rules", type=int, default=10_000)
     rules = parser.parse_args().rules

@@ -1,4 +1,4 @@
-"""What compaction costs those who produce meanwhile: acknowledgement times before it, and while it runs flat out."""
+"""What compaction costs producers: acknowledgement times before it, and while it runs flat out."""
 
 import statistics
 import time
@@ -24,10 +24,10 @@ _GIVE_UP_S = 120.0
 
 
 def cleaning(system: System, scale: float) -> list[tuple[str, Figures]]:
-    """Fill a compacted topic in which each key is written ten times; time produce with its cleaner at rest and at work.
+    """Fill a compacted topic with ten records of each key; time produce requests with its cleaner at rest and at work.
 
     Returns:
-        The times at rest and at work; with the latter how fast the topic became small.
+        The times at rest and at work; with the latter, how fast the topic shrank.
     """
     records = int(500_000 * scale)
     target = topic_of(system, 1, partitions=1)
@@ -78,7 +78,7 @@ def _fill(system: System, topic: str, records: int) -> None:
 
 
 def _latencies(system: System, topic: str, seconds: float, is_over: Callable[[], bool]) -> Figures:
-    """Send records at a rate, until the time or what is looked at twenty times a second is over."""
+    """Send records at a fixed rate until the time is up, or `is_over`, called twenty times a second, returns True."""
     latencies: list[float] = []
     producer = Producer({"bootstrap.servers": system.bootstrap, "acks": "1", "linger.ms": 0})
     payload = payloads(_SIZE, 1)[0]

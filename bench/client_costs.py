@@ -43,7 +43,7 @@ class Meter:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Count what the block uses."""
+        """Count the CPU time that the block uses."""
         began = time.process_time()
         yield
         self.seconds += time.process_time() - began
@@ -158,7 +158,7 @@ async def _read(how: str, bootstrap: str, topic: str, count: int, meter: Meter) 
 
     seen = 0
     async with connect(bootstrap) as kafka:
-        # What is imported on first use is no record's cost.
+        # Imports on first use are not a cost per record.
         async with kafka.reader(topic, start=EARLIEST, room=1_000_000) as reader:
             async for batch in reader:
                 _ = batch.values(), batch.to_arrow()

@@ -54,11 +54,11 @@ class RecordingBroker:
     """A session, a registration, and what the controller has sent.
 
     Attributes:
-        epoch: Of its registration.
+        epoch: Its registration's.
         roles: The leader of each partition that LeaderAndIsr named.
-        metadata: The leader of each partition by UpdateMetadata.
+        metadata: The leader of each partition that UpdateMetadata named.
         requests: How many it has received.
-        news: Set at the next one, and then another.
+        news: Set by the next request, and then replaced.
     """
 
     def __init__(self, broker_id: int, zookeeper: KazooZooKeeper) -> None:
@@ -106,7 +106,7 @@ class _Channel:
         return self._broker.hear(message, version)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 class Site:
@@ -134,7 +134,7 @@ class Site:
         return broker
 
     async def stand(self, broker_id: int) -> Controller:
-        """Have a broker stand for election."""
+        """Let a broker stand for election."""
         broker = self.brokers[broker_id]
         controller = Controller(
             broker.broker_id,
@@ -153,7 +153,7 @@ class Site:
         return controller
 
     def end(self, broker_id: int) -> None:
-        """End a broker: its session is closed at once, as a guardian would."""
+        """End a broker, and close its session at once, as a guardian would."""
         broker = self.brokers.pop(broker_id)
         broker.office_scope.cancel()
         broker.session_scope.cancel()

@@ -1,4 +1,4 @@
-"""The loads of consumer groups: rebalances, commits, and a coordinator that is lost with all that it knows."""
+"""The loads of consumer groups: rebalances, commits, and the loss of a coordinator with all of its state."""
 
 import statistics
 from itertools import count, islice
@@ -86,7 +86,7 @@ async def _rebalance_once(members: list[GroupMember]) -> float:
 
 
 def commits(system: System, seconds: float) -> Figures:
-    """Have groups commit ten offsets at a time, each again as soon as it is answered."""
+    """Let groups commit ten offsets at a time, each again as soon as it is answered."""
     return trio.run(_commits, system, seconds, topic_of(system, 3, _COMMITTED_AT_ONCE))
 
 
@@ -127,7 +127,7 @@ async def _takeover(system: System, count_of_groups: int, topic: str) -> Figures
     groups = list(islice((n for n in names if partition_for(n, OFFSETS_PARTITIONS) == home), count_of_groups))
     former, address = await coordinator_of(system, groups[0])
     await _fill(address, groups, topic)
-    # What follows has had the time to; it looks every few seconds.
+    # By now the followers have caught up: they check every few seconds.
     await trio.sleep(_FOLLOWED_S)
     probe = Random(0).choice(groups)
     started = trio.current_time()
@@ -159,7 +159,7 @@ async def _fill(address: Address, groups: list[str], topic: str) -> None:
 async def _take_back(
     system: System, broker: int, home: int, address: Address, group: str, topic: str
 ) -> float:
-    """Have the restarted broker lead again; gives the time from the election until it serves."""
+    """Make the restarted broker the leader again; return the time from the election until it serves."""
     admin = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
 
     def elect() -> None:

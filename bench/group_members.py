@@ -1,5 +1,6 @@
-"""Members of groups and committers as raw protocol, thousands in one process: what they cost is little, and equal for
-every system."""
+"""Members of groups and committers as raw protocol, thousands in one process: their cost is small, and equal for every
+system.
+"""
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -60,7 +61,7 @@ class GroupClient:
         return await self._block.__aexit__(kind, error, trace)
 
     async def ask(self, request: Request, at_most: int | None = None) -> Any:
-        """Send a request, in a version of at most so much, and give its answer.
+        """Send a request, in a version of at most `at_most`, and return its answer.
 
         Raises:
             BrokerUnreachable: the broker went away.
@@ -69,7 +70,7 @@ class GroupClient:
         return await self._link.request(request, timeout_s=ANSWER_S, at_most=at_most)
 
     async def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-        """Commit as a client that assigns partitions itself.
+        """Commit as a client that assigns its partitions itself.
 
         Raises:
             RuntimeError: it was refused.
@@ -103,7 +104,7 @@ class GroupClient:
 
 
 class GroupMember(GroupClient):
-    """A member that does nothing but what the protocol wants of it."""
+    """A member that does only what the protocol requires."""
 
     def __init__(self, address: Address, group: str) -> None:
         super().__init__(address)
@@ -113,7 +114,7 @@ class GroupMember(GroupClient):
         self.leads = False
 
     async def rejoin(self) -> None:
-        """Go through a rebalance: join, and sync; the one that leads assigns a few bytes to each."""
+        """Go through a rebalance: join, and sync; the group's leader assigns a few bytes to each member."""
         while True:
             members = await self._join()
             assignments = [SyncGroupRequestAssignment(member_id=each, assignment=b"part") for each in members]
@@ -129,7 +130,7 @@ class GroupMember(GroupClient):
                 return
 
     async def wait_rebalance(self) -> None:
-        """Ask by heartbeats until there is a rebalance."""
+        """Send heartbeats until there is a rebalance."""
         request = HeartbeatRequest(
             group_id=self._group, generation_id=self.generation, member_id=self.member_id
         )
@@ -159,7 +160,7 @@ class GroupMember(GroupClient):
 
 
 async def coordinator_of(system: System, group: str, *, without: int | None = None) -> tuple[int, Address]:
-    """Wait for a group to have a coordinator, other than one broker; gives its broker id and address."""
+    """Wait until a group has a coordinator other than one broker; return its broker id and address."""
     request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
     addresses = [a for i, a in enumerate(parse_addresses(system.bootstrap)) if i != without]
     with trio.fail_after(ANSWER_S):

@@ -1,4 +1,4 @@
-"""The loads: each takes a running system and gives figures by name. Higher is better for rates, lower for the rest."""
+"""The loads: each takes a running system and returns figures by name. Rates should be high, all others low."""
 
 import itertools
 import multiprocessing
@@ -27,7 +27,7 @@ def payloads(size: int, count: int, seed: int = 1) -> list[bytes]:
 
 
 def topic_of(system: System, replicas: int, partitions: int = _PARTITIONS) -> str:
-    """Make a topic of its own for one measurement."""
+    """Create a topic for one measurement."""
     name = f"bench-{next(_names)}"
     make_topic(system, name, partitions, replicas)
     return name
@@ -36,7 +36,7 @@ def topic_of(system: System, replicas: int, partitions: int = _PARTITIONS) -> st
 def produce(
     system: System, *, acks: str, size: int, records: int, replicas: int, compression: str = "none"
 ) -> tuple[str, Figures]:
-    """Send records as fast as they are acknowledged; gives the topic, for reading it back."""
+    """Send records as fast as they are acknowledged; return the topic too, for reading it back."""
     topic = topic_of(system, replicas)
     batch = Batch(payloads(size, _BATCH), _PARTITIONS)
     producer = Producer(
@@ -68,8 +68,8 @@ def produce(
 def consume(system: System, topic: str, size: int, records: int) -> Figures:
     """Read a topic from its beginning with a large client queue.
 
-    librdkafka asks for no more while its queue is full, and looks again a second later unless configured otherwise:
-    with its defaults that second is what is measured of a broker that fills the queue.
+    librdkafka stops fetching while its queue is full, and by default checks again a second later: with a broker that
+    fills the queue, its defaults would measure that second.
     """
     consumer = Consumer(
         system.bootstrap,
@@ -101,7 +101,7 @@ def consume(system: System, topic: str, size: int, records: int) -> Figures:
 
 
 def warm_up(system: System, records: int) -> None:
-    """Send and read some records, so that a virtual machine has compiled what the next load runs."""
+    """Send and read some records, so that the JVM has compiled what the next load runs."""
     topic, _ = produce(system, acks="all", size=1024, records=records, replicas=3)
     consume(system, topic, 1024, records)
 
@@ -109,7 +109,7 @@ def warm_up(system: System, records: int) -> None:
 def end_to_end(system: System, *, rate: int, seconds: int, warm_s: int, linger_ms: float) -> Figures:
     """Send 1 KiB records at a rate with acks=all, and time each until a consumer has it.
 
-    What is sent in the first `warm_s` seconds is not counted.
+    Records sent in the first `warm_s` seconds are not counted.
     """
     topic = topic_of(system, 3)
     ours, theirs = multiprocessing.Pipe()
@@ -158,7 +158,7 @@ def _read_latencies(bootstrap: str, topic: str, count: int, pipe: Connection) ->
     pipe.send("ready")
     latencies = []
     while len(latencies) < count:
-        # One by one: the client's batch call waits until a whole batch is there, or its time is over.
+        # One by one: the client's batch call waits for a whole batch, or until its time-out.
         message = consumer.poll(1.0)
         if message is not None and message.error() is None:
             now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
@@ -181,7 +181,7 @@ def start(make: Callable[[], System]) -> tuple[System, Figures]:
 
 
 def idle(system: System, seconds: float = 10) -> Figures:
-    """Look at brokers that have nothing to do."""
+    """Measure brokers that have nothing to do."""
     pids = system.broker_pids()
     cpu = cpu_s(pids)
     time.sleep(seconds)  # noqa: TID251  # a measurement of idleness: nothing happens that could be waited for
@@ -191,8 +191,8 @@ def idle(system: System, seconds: float = 10) -> Figures:
 def failover(system: System) -> Figures:
     """Kill the process that leads a partition while a producer writes to it; time the gap in acknowledgements.
 
-    librdkafka looks for a leader that it has lost at once if it is connected to another broker, else once a second:
-    that second, or two, is part of some rounds.
+    librdkafka looks for a lost leader at once if it is connected to another broker, else once a second: that second, or
+    two, is part of some rounds.
     """
     from confluent_kafka import Producer as Client
     from confluent_kafka.admin import AdminClient
@@ -224,7 +224,7 @@ def failover(system: System) -> Figures:
 
 
 def create_partitions(system: System, topics: int, partitions: int = 200) -> Figures:
-    """Create topics of many partitions on three replicas, each request waited for until its leaders serve."""
+    """Create topics of many partitions on three replicas, and wait after each request until its leaders serve."""
     started = time.perf_counter()
     for _ in range(topics):
         topic_of(system, 3, partitions)
@@ -232,7 +232,7 @@ def create_partitions(system: System, topics: int, partitions: int = 200) -> Fig
 
 
 def controller_failover(system: System, controller: int, topics: Mapping[str, int]) -> Figures:
-    """Kill the controller's process, and wait until every partition has a leader again that answers."""
+    """Kill the controller's process, and wait until every partition again has a leader that answers."""
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import AdminClient, OffsetSpec
 
@@ -242,11 +242,11 @@ def controller_failover(system: System, controller: int, topics: Mapping[str, in
     everything = [TopicPartition(name, p) for name, count in topics.items() for p in range(count)]
     started = time.perf_counter()
     system.kill(controller)
-    # First what the survivors say, then whether each leader they name answers: a question to the dead would wait.
+    # First the survivors' metadata, then whether each leader in it answers: a request to the dead broker would hang.
     while not _all_led(admin.list_topics(timeout=20).topics, topics, controller):
         if time.perf_counter() - started > 120:
             raise RuntimeError("partitions are without a leader")
-    # Epochs still rise while the dead are taken out of the in-sync replicas: who is refused for an old one asks again.
+    # Epochs still rise while the dead broker is removed from the ISRs: a request refused for an old epoch is repeated.
     while everything:
         asked = admin.list_offsets({p: OffsetSpec.latest() for p in everything}, request_timeout=30)
         everything = [p for p, future in asked.items() if future.exception(timeout=60) is not None]

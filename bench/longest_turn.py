@@ -52,7 +52,7 @@ class Turns:
         return max(found)
 
     def ask(self, method: str) -> None:
-        """Call a method of every broker's management socket."""
+        """Call a method over every broker's management socket."""
         for path in self._sockets:
             with ManagementClient(path, timeout_s=60) as client:
                 client.call(method)
@@ -60,7 +60,7 @@ class Turns:
 
 @contextmanager
 def connected(system: Ottla, count: int) -> Iterator[None]:
-    """Hold connections to the brokers, in turn."""
+    """Hold `count` connections, spread over the brokers in turn."""
     addresses = [
         (host, int(port)) for host, port in (each.split(":") for each in system.bootstrap.split(","))
     ]
@@ -75,7 +75,7 @@ def connected(system: Ottla, count: int) -> Iterator[None]:
 def operations(
     system: Ottla, turns: Turns, topics: int, scale: float
 ) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield what clients and operators ask for, under a name each."""
+    """Yield the operations of clients and operators, each with its name."""
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import (
         AdminClient,
@@ -129,12 +129,12 @@ def operations(
 
 
 def _rest(seconds: float) -> None:
-    """Wait for what follows a request in the brokers, whose end no event reports."""
+    """Wait for the brokers' work after a request, whose end no event reports."""
     time.sleep(seconds)  # noqa: TID251
 
 
 def main() -> int:
-    """Run it; returns how many loads were above the goal."""
+    """Run the measurement; return how many loads were above the goal."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -45,13 +45,13 @@ def serve_ours(pipe: Pipe) -> None:
 
 
 def serve_streams(pipe: Pipe) -> None:
-    """Echo through `trio.SocketStream`, as one would write it first."""
+    """Echo through `trio.SocketStream`, in the most obvious way."""
 
     async def serve(stream: trio.SocketStream) -> None:
         try:
             await answer(stream)
         except trio.BrokenResourceError:
-            pass  # the client had enough
+            pass  # the client has closed
 
     async def answer(stream: trio.SocketStream) -> None:
         buffer = bytearray()
@@ -76,7 +76,7 @@ def serve_streams(pipe: Pipe) -> None:
 
 
 async def wait_for_end(pipe: Pipe) -> None:
-    """Tell the CPU time at each word from the parent, until it says None."""
+    """Send the CPU time at each message from the parent, until it sends None."""
     while True:
         await trio.lowlevel.wait_readable(pipe.fileno())
         if pipe.recv() is None:
@@ -86,7 +86,7 @@ async def wait_for_end(pipe: Pipe) -> None:
 
 
 def drive(port: int, connections: int, frame_size: int, window: int, seconds: float) -> int:
-    """Keep `window` frames in flight on each connection; give how many were answered."""
+    """Keep `window` frames in flight on each connection; return how many were answered."""
     frame = struct.pack(">i", frame_size) + os.urandom(frame_size)
     answered = 0
     with selectors.DefaultSelector() as selector:

@@ -32,7 +32,7 @@ SCHEMA = "id BIGINT, name STRING, padding STRING"
 
 
 class Silent:
-    """A report that nobody reads."""
+    """A report that drops its messages."""
 
     def send(self, kind: str, **values: object) -> None:
         pass
@@ -77,7 +77,7 @@ def ingest_rate(spark, system: System, topic: str, records: int, form: str) -> f
 
 
 def archive_rate(spark, directory: Path, topic: str, records: int) -> float:
-    """Return the rows per second of reading a topic's segments, the active ones too: nobody writes to them."""
+    """Return the rows per second of reading a topic's segments, the active ones too, since no writer is left."""
     source = spark.read.format("ottla-log").option("topic", topic).option("includeActive", "true")
     started = time.perf_counter()
     (row,) = source.load(str(directory)).selectExpr("count(*)", "sum(length(value))").collect()
@@ -92,7 +92,7 @@ def log_directory(system: System) -> Path:
 
 
 def measure(spark, kind: Callable[[int], System], records: int, rates: dict, name: str) -> None:
-    """One round of one system."""
+    """Measure one round of one system."""
     system = kind(1)
     try:
         topics = {form: loads.topic_of(system, 1, 4) for form in ("raw", "json")}
@@ -105,7 +105,7 @@ def measure(spark, kind: Callable[[int], System], records: int, rates: dict, nam
 
 
 def fill(system: System, topic: str, form: str, records: int) -> None:
-    """Send records of SIZE bytes."""
+    """Fill a topic with records of SIZE bytes."""
     from confluent_kafka import Producer
 
     producer = Producer(

@@ -1,4 +1,4 @@
-"""What processes cost: CPU seconds and memory, out of /proc."""
+"""The cost of processes: CPU seconds and memory, from /proc."""
 
 import os
 from collections.abc import Sequence

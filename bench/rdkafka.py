@@ -1,7 +1,7 @@
 """librdkafka without Python in the loop: the C library of confluent-kafka's wheel, called through ctypes.
 
-Messages are handed over thousands at a time from arrays that are built once, and read back in batches of which only the
-count is looked at, so that the client's own cost is C's, and the broker is what is measured.
+Messages are handed over thousands at a time from arrays that are built once, and read back in batches that are only
+counted, so that the client costs no more than C does, and the broker is what is measured.
 """
 
 import ctypes
@@ -39,7 +39,7 @@ def _load() -> ctypes.CDLL:
     assert spec is not None
     assert spec.origin is not None
     found = sorted((Path(spec.origin).parent.parent / "confluent_kafka.libs").glob("librdkafka-*.so*"))
-    # The wheel's other libraries are found because the extension module has loaded them.
+    # The wheel's other libraries are found because importing the extension module has loaded them.
     import confluent_kafka  # noqa: F401
 
     library = ctypes.CDLL(str(found[0]))
@@ -160,7 +160,7 @@ class Batch:
 
 
 class Consumer:
-    """Reads all partitions of a topic from the beginning, by hand, and counts."""
+    """Reads all partitions of a topic from the beginning, without a group, and counts."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, **settings: str) -> None:
         fixed = {"bootstrap.servers": bootstrap, "enable.partition.eof": "false"}
@@ -173,7 +173,7 @@ class Consumer:
             LIB.rd_kafka_consume_start_queue(self._topic, partition, OFFSET_BEGINNING, self._queue)
 
     def read(self, count: int, timeout_ms: int = 30_000) -> int:
-        """Read until ``count`` messages have come; gives their bytes.
+        """Read until ``count`` messages have come; return their size in bytes.
 
         Raises:
             RuntimeError: nothing came in time, or a message carried an error.

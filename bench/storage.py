@@ -48,7 +48,7 @@ COMPACTED = LogConfig(
 
 
 class Meter:
-    """Wall and processor time of what runs inside of it."""
+    """Wall and CPU time of the code that runs inside it."""
 
     def __enter__(self) -> "Meter":
         self._cpu = self._used()
@@ -72,7 +72,7 @@ class Meter:
 
 @contextmanager
 def store_in(directory: Path, config: LogConfig = CONFIG) -> Iterator[LogStore]:
-    """Open a store, and leave it as a crash would unless it was closed."""
+    """Open a store for the block; unless the block closes it, leave it as a crash would."""
     store = LogStore.open([directory], config, {}, CLOCK, RealDisk())
     try:
         yield store
@@ -89,7 +89,7 @@ def a_batch(size: int, first_key: int = 0, keys: int = 1 << 40) -> bytearray:
 
 
 def fill(log: Log, data: bytearray, total: int) -> int:
-    """Append a batch again and again; gives how many records that were."""
+    """Append a batch repeatedly; return how many records that were."""
     appended = 0
     for _ in range(total // len(data)):
         data[:8] = bytes(8)  # as a client sends it: the append before wrote its offset here
@@ -100,10 +100,10 @@ def fill(log: Log, data: bytearray, total: int) -> int:
 
 
 def idempotent(directory: Path, _total: int) -> None:
-    """Append the same records plain and with a producer's sequence, in turn, and compare the processor's time.
+    """Append the same records plain and with a producer's sequence, in turn, and compare the CPU time.
 
-    As a follower, too: every replica keeps the producer's state. Rounds are short and many, so that a machine with
-    other things to do does not decide.
+    It does so as a follower too: every replica keeps the producer's state. Rounds are short and many, so that other
+    load on the machine evens out.
     """
     now = CLOCK.wall_ms()
     records = [Record(0, now, None, os.urandom(100)) for _ in range(RECORDS)]
@@ -131,7 +131,7 @@ def idempotent(directory: Path, _total: int) -> None:
 
 
 def _append_all(log: Log, batches: list[bytes], *, leads: bool) -> float:
-    """Append batches of 100 records; gives the seconds of CPU that it took."""
+    """Append batches of 100 records; return the seconds of CPU that it took."""
     copies = [bytearray(each) for each in batches]
     if not leads:
         for number, copy in enumerate(copies):

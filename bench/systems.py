@@ -45,7 +45,7 @@ class System(Protocol):
         ...
 
     def start(self, broker_id: int) -> None:
-        """Start a broker again that was killed; it may not serve yet on return."""
+        """Start a broker again that was killed; it may not serve requests yet on return."""
         ...
 
     def stop(self) -> None:
@@ -96,7 +96,7 @@ class Ottla:
 
     @property
     def data(self) -> Path:
-        """Where everything of it lies."""
+        """The folder of all its files."""
         return self._data
 
     def _cluster(self) -> dict:
@@ -174,8 +174,8 @@ class ApacheKafka:
         self._processes[1 + broker_id].wait()
 
     def start(self, broker_id: int) -> None:
-        # It refuses to start while ZooKeeper still has the session of the one before.
-        time.sleep(SESSION_TIMEOUT_MS / 1000)  # noqa: TID251  # nothing reports when that has ended
+        # It refuses to start while ZooKeeper still has the session of the killed one.
+        time.sleep(SESSION_TIMEOUT_MS / 1000)  # noqa: TID251  # no event reports when that has ended
         self._processes[1 + broker_id] = self._start(*self._brokers[broker_id])
 
     def log_bytes(self, topic: str) -> int:

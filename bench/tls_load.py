@@ -1,4 +1,4 @@
-"""What TLS handshakes cost, and what a storm of them does to those who are connected."""
+"""What TLS handshakes cost, and what a storm of them does to connected clients."""
 
 import multiprocessing
 import os
@@ -36,7 +36,7 @@ def _shake_hands(address: tuple[str, int], context: ssl.SSLContext) -> ssl.SSLSo
 
 
 def _in_threads(count: int, threads: int, work: Callable[[], None]) -> None:
-    """Do some work so many times, shared among threads."""
+    """Do some work `count` times, shared among threads."""
 
     def part(share: int) -> None:
         for _ in range(share):
@@ -62,7 +62,7 @@ def handshakes(system: System, count: int) -> Figures:
 
 
 def _storm(address: tuple[str, int], ca: str, count: int, pipe: Connection) -> None:
-    os.nice(19)  # such clients are other machines: the brokers and the one that is timed come first
+    os.nice(19)  # such clients are other machines: the brokers and the timed client have priority
     context = _context(ca)
     held: list[ssl.SSLSocket] = []
     pipe.recv()
@@ -73,7 +73,7 @@ def _storm(address: tuple[str, int], ca: str, count: int, pipe: Connection) -> N
 
 
 def storm(system: System, count: int) -> Figures:
-    """Have clients connect all at once, and time the requests of one that is connected already."""
+    """Let clients connect all at once, and time the requests of one that is connected already."""
     ca, address = system.client["ssl.ca.location"], _address(system)
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=_storm, args=(address, ca, count, theirs))

@@ -1,4 +1,6 @@
-"""The loads of transactions: commits at intervals, idempotence, readers of committed data, a lost coordinator."""
+"""The loads of transactions: commits at intervals, idempotence, readers of committed data, the loss of a
+coordinator.
+"""
 
 import statistics
 import threading
@@ -39,7 +41,7 @@ _LOOK_S = 0.002
 
 
 def transact(system: System, partitions: int, interval_s: float, seconds: float) -> Figures:
-    """Commit a transaction of one record a partition, and begin the next one, an interval after the last began."""
+    """Commit transactions of one record a partition; each begins an interval after the last one began."""
     topic = topic_of(system, 3, partitions)
     producer = _transactional(system, f"{topic}-producer")
     pids = system.broker_pids()
@@ -68,9 +70,9 @@ def transact(system: System, partitions: int, interval_s: float, seconds: float)
 def idempotence(system: System, records: int) -> Figures:
     """Send records with acks=all as fast as they are acknowledged, plain and idempotent in turn, in many short rounds.
 
-    Each pair of rounds gives a ratio; their order changes from pair to pair, so that what drifts falls out. Rounds are
-    added until the mean of the ratios is certain to a fraction of what is claimed. The CPU that brokers use beyond
-    that of plain records tells their part from the client's.
+    Each pair of rounds gives a ratio; their order changes from pair to pair, so that drift cancels out. Rounds are
+    added until the uncertainty of the mean ratio is a fraction of the claimed difference. The CPU that brokers use
+    beyond that for plain records separates their part from the client's.
     """
     batch = Batch(payloads(100, _BATCH), _PARTITIONS)
     topic = topic_of(system, 3)
@@ -114,12 +116,12 @@ def idempotence(system: System, records: int) -> Figures:
 
 
 def _uncertainty(values: list[float]) -> float:
-    """Return by how much the mean may be wrong, at 95 %."""
+    """Return the half-width of the mean's 95 % confidence interval."""
     return 2 * statistics.stdev(values) / len(values) ** 0.5
 
 
 def committed_latency(system: System, interval_s: float, seconds: float) -> Figures:
-    """Time records until a reader of committed data has them, and one of everything."""
+    """Time records until a reader of committed data and a reader of all data have them."""
     topic = topic_of(system, 3, 1)
     done = threading.Event()
     latencies: dict[str, list[float]] = {"read_committed": [], "read_uncommitted": []}
@@ -171,13 +173,13 @@ def _transactional(system: System, name: str) -> Client:
     return producer
 
 
-# A coordinator that is lost
+# The loss of a coordinator
 
 
 def takeover(system: System, ids: int) -> Figures:
-    """Kill the coordinator of many transactional ids, and time until others answer for all of them.
+    """Kill the coordinator of many transactional ids, and measure the time until others answer for all of them.
 
-    The ids are written to the topic as a coordinator writes them: making as many by requests would take minutes.
+    The ids are written to the topic as a coordinator writes them: creating as many by requests would take minutes.
     """
     probe = _transactional(system, "probe")
     del probe
@@ -186,7 +188,7 @@ def takeover(system: System, ids: int) -> Figures:
 
 
 def _write_ids(system: System, ids: int) -> None:
-    # Only this client id may write to an internal topic.
+    # Only this client id is allowed to write to an internal topic.
     producer = Client({"bootstrap.servers": system.bootstrap, "client.id": "__admin_client", "linger.ms": 20})
     for number in range(ids):
         name = f"id-{number}"
@@ -215,7 +217,7 @@ async def _takeover(system: System) -> Figures:
     homes = {partition: await _coordinator(system, name) for partition, name in probes.items()}
     victim = homes[0][0]
     lost = {name for partition, name in probes.items() if homes[partition][0] == victim}
-    # What follows has had the time to; it looks every few seconds.
+    # By now the followers have caught up: they check every few seconds.
     await trio.sleep(_FOLLOWED_S)
     started = trio.current_time()
     system.kill(victim)
@@ -229,7 +231,7 @@ async def _takeover(system: System) -> Figures:
 
 
 async def _served(address: Address, names: set[str]) -> set[str]:
-    """Return those ids of which a broker knows the state."""
+    """Return the ids whose state a broker knows."""
     try:
         async with GroupClient(address) as client:
             answer = await client.ask(DescribeTransactionsRequest(transactional_ids=sorted(names)))

@@ -1,8 +1,8 @@
-"""Thousands of transactional ids with a transaction a second each: their cost, and how long a broker's loop stands.
+"""Thousands of transactional ids with a transaction a second each: their cost, and a broker's longest loop turn.
 
 Each transaction is one record in one partition: AddPartitionsToTxn, Produce, EndTxn. A few processes speak the raw
 protocol for all ids, so that the clients cost little, and the same for every system. An id whose last transaction took
-longer than its second begins the next one at once, and the rate shows it. Of Ottla's brokers the longest turn of the
+longer than its second begins the next one at once, which shows in the rate. Of Ottla's brokers the longest turn of the
 loop is shown; see `bench.longest_turn`.
 """
 
@@ -54,7 +54,7 @@ _PASSING = frozenset(
 
 
 def run_ids(system: System, ids: int, seconds: float) -> Figures:
-    """Run transactions of many ids; what the first third of the time brings is not counted."""
+    """Run transactions of many ids; those of the first third of the time are not counted."""
     topic = topic_of(system, 3, PARTITIONS)
     context = multiprocessing.get_context("spawn")
     pipes = []
@@ -163,7 +163,7 @@ class _Id:
             await trio.sleep(_AGAIN_S)
 
     async def run(self, due: float, warm_at: float, took: list[float]) -> None:
-        """Run a transaction each second until cancelled; note how long those took that began when all was warm."""
+        """Run a transaction each second until cancelled; note the times of those that began after the warm-up."""
         while True:
             await trio.sleep_until(due)
             began = trio.current_time()

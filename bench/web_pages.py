@@ -1,8 +1,8 @@
-"""How long the web page's server takes for each page, at ten thousand partitions: ``python -m bench.web_pages``.
+"""How long the web server takes for each page, at ten thousand partitions: ``python -m bench.web_pages``.
 
-The pages are asked for through the application itself, without sockets and without a cluster: what the client returns
-is made here. Apart from them, the cost of one look at the cluster is measured, from the bytes of the broker's answer
-on: pages do not wait for it, but one that is asked for in that moment is late by as much.
+The pages are requested from the application itself, without sockets and without a cluster: the client's answers are
+made here. Apart from them, the cost of one look at the cluster is measured, from the bytes of the broker's answer on:
+pages do not wait for it, but a page that is requested during it is late by as much.
 """
 
 import argparse
@@ -54,10 +54,10 @@ def replicas_of(number: int) -> tuple[BrokerId, ...]:
 
 
 class MadeAdmin:
-    """Answers like a cluster of so many partitions, at once.
+    """Answers like a cluster with that many partitions, without delay.
 
     Args:
-        partitions: How many.
+        partitions: How many partitions the cluster has.
     """
 
     def __init__(self, partitions: int) -> None:
@@ -136,7 +136,7 @@ class MadeAdmin:
 
 
 async def ask(application: Any, path: str, *, live: bool = False) -> int:
-    """Ask for a page, and return its size.
+    """Request a page, and return its size.
 
     Raises:
         AssertionError: It is not answered with 200.
@@ -162,7 +162,7 @@ async def ask(application: Any, path: str, *, live: bool = False) -> int:
 
 
 async def measure(partitions: int) -> None:
-    """Print a line for each page, and what a look costs."""
+    """Print a line for each page, and the cost of a look."""
     admin = MadeAdmin(partitions)
     web = make_web(WebSettings(bootstrap_servers="kafka:9092"), ConnectionSettings(), SystemClock())
     web.connection.use(type("Made", (), {"admin": admin})())  # type: ignore[arg-type]

@@ -1,1 +1,1 @@
-"""How long nothing is acknowledged when hosts die or brokers hang, and whether a living one is ever taken for dead."""
+"""How long acknowledgements stop when hosts die or brokers hang, and whether a live broker is ever declared dead."""

@@ -53,7 +53,9 @@ _CAN: Final = {
 
 
 def death(place: Any, harm: str, producers: Sequence[SteadyProducer]) -> list[float]:
-    """Have brokers die, and mend it; return when others led, and the longest pause of each producer, in seconds."""
+    """Let brokers die or hang, and mend them; return the longest pause of each producer, in seconds. After a death, the
+    time until others led comes first.
+    """
     roles = place.settled()
     dying = _dying(harm, roles, place.brokers)
     for each in producers:
@@ -74,12 +76,12 @@ def death(place: Any, harm: str, producers: Sequence[SteadyProducer]) -> list[fl
     pass_time(1.0)
     pauses = [each.acknowledged.longest_pause_s(began) for each in producers]
     place.mend(*dying)
-    # Whether others lead by now is asked of a broker that hangs as well, which takes its time.
+    # After a hang `led_s` is too long: the hung broker is asked too, and does not answer.
     return pauses if harm in _HANGS else [led_s, *pauses]
 
 
 def survival(place: Any, harm: str, turn: int) -> int:
-    """Harm a broker that lives, each in its turn; return how many lost their sessions, or were found to hang."""
+    """Harm a live broker, each in its turn; return how many lost their sessions, or were found to hang."""
     before, alarms = place.lives(), place.alarms()
     harms: dict[str, Callable[[int, float], None]] = {
         "paused": place.pause,
@@ -94,7 +96,7 @@ def survival(place: Any, harm: str, turn: int) -> int:
     pass_time(1.0)
     after = place.lives()
     if harm == "loading":
-        before[victim] = after[victim]  # it was restarted, in good order
+        before[victim] = after[victim]  # it was restarted on purpose
     lost = [broker for broker in before if before[broker] != after[broker]]
     return len(lost) + int(place.alarms()) - int(alarms)
 

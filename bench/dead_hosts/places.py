@@ -1,6 +1,6 @@
-"""Where the brokers run whose deaths are measured: processes of one machine, hosts of a network, containers.
+"""The places where the measured brokers run: processes of one machine, hosts of a network, containers.
 
-Each place harms brokers in the ways that it can, and mends them; a harm that it cannot do is no attribute of it.
+Each place harms brokers in the ways that it can, and mends them; it has no method for a harm that it cannot do.
 """
 
 import os
@@ -44,7 +44,7 @@ _SLOW_PAUSE_S: Final = 0.35
 
 
 class Roles(NamedTuple):
-    """Who does what."""
+    """The leader of the partition, and the controller."""
 
     leader: int
     controller: int
@@ -58,19 +58,19 @@ class Place(Protocol):
     client_settings: dict[str, str]
 
     def settled(self) -> Roles:
-        """Wait until all are in sync and watched over, and return who leads."""
+        """Wait until all are in sync and watched over, and return the leader and the controller."""
         ...
 
     def wait_led_without(self, dead: Sequence[int]) -> None:
-        """Wait until a broker that lives leads, and one is the controller."""
+        """Wait until a live broker leads, and one is the controller."""
         ...
 
     def lives(self) -> dict[int, object]:
-        """Return what tells one life of each broker in ZooKeeper from another."""
+        """Return a value for each broker that changes when it registers in ZooKeeper again."""
         ...
 
     def kill(self, *brokers: int) -> None:
-        """Kill brokers with their guardians at one moment."""
+        """Kill brokers and their guardians at the same moment."""
         ...
 
     def mend(self, *brokers: int) -> None:
@@ -111,7 +111,7 @@ class _Described:
         }
 
     def alarms(self) -> int:
-        """Return how often a guardian has found a loop that stands still, since the beginning."""
+        """Return how often a guardian has found a hung loop since the start."""
         logs = (Path(self.cluster.broker(broker)["directory"]) / "broker.log" for broker in self.brokers)
         return sum(log.read_text(errors="replace").count("has not turned") for log in logs)
 
@@ -122,11 +122,11 @@ class _Described:
         return int(status.partition("PPid:")[2].split()[0]), own
 
     def pause(self, broker: int, seconds: float) -> None:
-        """Stop a broker and its guardian for a while, as a paused container or a machine that sleeps."""
+        """Stop a broker and its guardian for a while, like a paused container or a sleeping machine."""
         self._stop_and_go([*self.pids(broker)], seconds)
 
     def slow(self, broker: int, seconds: float) -> None:
-        """Let a broker have the processor for a small part of the time."""
+        """Let a broker run for only a small part of the time."""
         (_, own) = self.pids(broker)
         for _ in range(int(seconds / (_SLOW_PAUSE_S + _SLOW_TURN_S))):
             self._stop_and_go([own], _SLOW_PAUSE_S)
@@ -165,12 +165,12 @@ class Processes(_Described):
             self.client_settings = _client_settings(self.cluster.security)
 
     def kill(self, *brokers: int) -> None:
-        """Kill brokers with their guardians at one moment."""
+        """Kill brokers and their guardians at the same moment."""
         for pid in [pid for broker in brokers for pid in self.pids(broker)]:
             os.kill(pid, signal.SIGKILL)
 
     def busy(self, _: int, seconds: float) -> None:
-        """Take as many records as two producers can send, into a topic that is compacted all the while."""
+        """Load the brokers with as many records as two producers can send, into a topic that is compacted meanwhile."""
         topic = f"busy-{uuid4().hex}"
         self.cluster.create_topic(topic, partitions=12, configs=_COMPACTED)
         floods = [threading.Thread(target=_flood, args=(self.bootstrap, topic, seconds)) for _ in range(2)]
@@ -181,7 +181,7 @@ class Processes(_Described):
         self.cluster.delete_topics(topic)
 
     def load(self, broker: int, _: float) -> None:
-        """Restart a broker that holds thousands of partitions, which all of them get and lose."""
+        """Create thousands of partitions, restart a broker that holds them, and delete them."""
         self.cluster.create_topic("many", partitions=PARTITIONS)
         self.cluster.stop(broker)
         self.cluster.start(broker)
@@ -189,11 +189,11 @@ class Processes(_Described):
         self.cluster.delete_topics("many")
 
     def block(self, broker: int) -> None:
-        """Have a broker's loop stand still, while its other threads go on."""
+        """Block a broker's loop, while its other threads go on."""
         os.kill(self.pids(broker)[1], signal.SIGUSR1)
 
     def freeze_disk(self, broker: int) -> None:
-        """Have a broker's disk answer nothing any more."""
+        """Freeze a broker's disk, so that it completes no write."""
         self._disks[broker].freeze()
 
     def mend(self, *brokers: int) -> None:
@@ -213,7 +213,7 @@ class Processes(_Described):
 
 
 class Hosts(_Described):
-    """Hosts in network namespaces, three of them with ZooKeeper servers; takes root.
+    """Hosts in network namespaces, three of them with ZooKeeper servers; needs root.
 
     Args:
         data: An empty directory.
@@ -226,17 +226,17 @@ class Hosts(_Described):
         super().__init__(HarmedCluster(data, {"min.insync.replicas": "1", **settings}))
 
     def kill(self, *brokers: int) -> None:
-        """Kill brokers with their guardians at one moment; the kernels of their hosts end their connections."""
+        """Kill brokers and their guardians at the same moment; the kernels of their hosts end their connections."""
         self.cluster.kill(*brokers, host=True)
 
     def cut(self, *brokers: int) -> None:
-        """Cut hosts off, and kill what runs on them: not one packet says so."""
+        """Cut hosts off, and kill what runs on them: no packet reports it."""
         for broker in brokers:
             self.cluster.network.unplug(host(broker))
         self.cluster.kill(*brokers, host=True)
 
     def cut_one_way(self, broker: int, seconds: float) -> None:
-        """Let nothing through from a broker to the next one for a while."""
+        """Drop everything from a broker to the next one for a while."""
         self.cluster.network.cut_one_way(host(broker), host((broker + 1) % BROKERS))
         pass_time(seconds)
         self.cluster.network.heal()
@@ -248,7 +248,7 @@ class Hosts(_Described):
         self.cluster.network.heal()
 
     def mend(self, *brokers: int) -> None:
-        """Plug hosts in, and start brokers again."""
+        """Reconnect hosts, and start brokers again."""
         self.cluster.network.heal()
         if brokers:
             self.cluster.start(*sorted(brokers))
@@ -259,7 +259,7 @@ class Hosts(_Described):
 
 
 class Containers:
-    """The containers of deploy/docker-compose.yml; takes a Docker engine."""
+    """The containers of deploy/docker-compose.yml; needs a Docker engine."""
 
     brokers = tuple(range(1, BROKERS + 1))
 
@@ -313,7 +313,7 @@ class Containers:
 
 
 class _Disk:
-    """A disk of its own for a broker, which can be frozen; takes root."""
+    """A disk of its own for a broker, which can be frozen; needs root."""
 
     def __init__(self, data: Path, broker: int) -> None:
         self._image, self._folder = data / f"disk-{broker}.img", data / f"disk-{broker}"
@@ -325,12 +325,12 @@ class _Disk:
         _run("mount", "-o", "loop", str(self._image), str(self._folder))
 
     def freeze(self) -> None:
-        """Let no write return."""
+        """Block every write."""
         _run("fsfreeze", "--freeze", str(self._folder))
         self._is_frozen = True
 
     def thaw(self) -> None:
-        """Let them return."""
+        """Let writes go on."""
         if self._is_frozen:
             _run("fsfreeze", "--unfreeze", str(self._folder))
             self._is_frozen = False
@@ -342,7 +342,7 @@ class _Disk:
 
 @contextmanager
 def _blockable(data: Path) -> Iterator[None]:
-    """Have brokers that are started within stand still for an hour when they get SIGUSR1."""
+    """Make brokers that are started within it block for an hour when they get SIGUSR1."""
     folder = data / "startup"
     folder.mkdir(exist_ok=True)
     (folder / "sitecustomize.py").write_text(
@@ -359,7 +359,7 @@ def _blockable(data: Path) -> Iterator[None]:
 
 
 def _flood(bootstrap: str, topic: str, seconds: float) -> None:
-    """Send records with few keys for a while, as fast as they are taken."""
+    """Send records with few keys for a while, as fast as they are accepted."""
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0}, logger=None)
     until = time.monotonic() + seconds
     number = 0
@@ -373,7 +373,7 @@ def _flood(bootstrap: str, topic: str, seconds: float) -> None:
 
 
 def _is_watched_over(seen: ClusterView) -> bool:
-    """Whether the session of each broker is watched over by all others, or none is at all."""
+    """Return whether all others watch over the session of each broker, or no session is watched at all."""
     watched = [each.get("watched_sessions", []) for each in seen.descriptions.values()]
     if not any(watched) and len(watched) == BROKERS:
         return True

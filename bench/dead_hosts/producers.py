@@ -1,4 +1,4 @@
-"""Producers that never stop, and remember when each record was acknowledged: one of librdkafka's, one of ours."""
+"""Producers that never stop, and note when each record was acknowledged: librdkafka's and ours."""
 
 import threading
 import time
@@ -17,13 +17,13 @@ _VALUE = b"x" * 100
 
 
 class Acknowledgements:
-    """When records were acknowledged, on the monotonic clock. Added to by one thread, read by another."""
+    """When records were acknowledged, on the monotonic clock. One thread adds to it, another reads it."""
 
     def __init__(self) -> None:
         self._times: list[float] = []
 
     def add(self) -> None:
-        """Note one that was acknowledged now."""
+        """Note that a record was acknowledged now."""
         self._times.append(time.monotonic())
 
     def wait_more(self, count: int) -> None:
@@ -54,7 +54,7 @@ class LibrdkafkaProducer:
 
     Args:
         bootstrap: Of the cluster.
-        request_timeout_s: How long a request may hang on a network that was cut.
+        request_timeout_s: How long a request may hang on a network that was cut, in seconds.
         security: More settings, by librdkafka's names.
     """
 
@@ -104,7 +104,7 @@ class LibrdkafkaProducer:
 
 
 class OttlaProducer:
-    """One of `ottla.client`; its arguments are those of the other, without security."""
+    """`ottla.client`'s producer; its arguments are those of `LibrdkafkaProducer`, without security."""
 
     name = "ottla"
 
