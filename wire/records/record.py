@@ -34,8 +34,9 @@ _CONTROL_KEY: Final = struct.Struct(">hh")
 
 
 class Record:
-    """One record: its offset, timestamp, key, value and headers. ``sequence`` is its producer's sequence number, -1
-    where there is none.
+    """One record: its offset, timestamp, key, value and headers.
+
+    ``sequence`` is its producer's sequence number, -1 where there is none.
     """
 
     __slots__ = ("headers", "key", "offset", "sequence", "timestamp", "value")
