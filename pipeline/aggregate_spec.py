@@ -1,4 +1,4 @@
-"""What an aggregation is, as a TOML or JSON file.
+"""The specification of an aggregation, as a TOML or JSON file.
 
 [source]
 topic = "flights"                      # or topics = [...]
@@ -65,7 +65,7 @@ class StaticJoin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregateSpec:
-    """A checked specification; `text` is what it was read from."""
+    """A checked specification; `text` is the text that it was read from."""
 
     topics: tuple[str, ...]
     form: str
@@ -87,7 +87,7 @@ class AggregateSpec:
 
 
 def read_spec(path: str) -> AggregateSpec:
-    """Read a specification.
+    """Read a specification from a file.
 
     Raises:
         JobError: the file cannot be read, or something in it is missing or unknown; the text names it.
@@ -106,7 +106,7 @@ def read_spec(path: str) -> AggregateSpec:
 
 
 def says_the_same(text: str, spec: AggregateSpec) -> bool:
-    """Say whether a specification that was kept means what one means that was read: comments and order do not count."""
+    """Return whether a kept specification means the same as the one that was read: comments and order do not count."""
     for load in (tomllib.loads, json.loads):
         try:
             return replace(parse_spec(load(text), ""), text=spec.text) == spec

@@ -82,7 +82,7 @@ class Aggregation:
         }
 
     def _rows(self) -> "DataFrame":
-        """Return the records that parse and have a time; the others are counted."""
+        """Return the records that parse and have a time; count the others."""
         from pyspark.sql import functions as F
 
         config, spec = self._config, self._spec
@@ -124,7 +124,7 @@ class Aggregation:
         return self._keyed(rows)
 
     def _keyed(self, rows: "DataFrame") -> "DataFrame":
-        """Return the rows that are wanted, with their keys; those on which an expression fails are counted."""
+        """Return the rows that pass `where`, with their keys; count those on which an expression fails."""
         from pyspark.sql import functions as F
 
         spec = self._spec
@@ -144,7 +144,7 @@ class Aggregation:
         return rows.groupBy(window.alias("window"), *keys).agg(*measures)
 
     def _upserts(self, windows: "DataFrame") -> "DataFrame":
-        """Return a record a window and key: the key names them, the value has them and the measures."""
+        """Return one record for each window and key: its key holds both, its value both and the measures."""
         from pyspark.sql import functions as F
 
         spec = self._spec
@@ -159,7 +159,7 @@ class Aggregation:
         ).observe("written", F.count(F.lit(1)).alias("upserts"))
 
     def _require_same_spec(self) -> None:
-        """Refuse a checkpoint whose state is of another specification; before its first batch it has no state."""
+        """Refuse a checkpoint whose state belongs to another specification; before its first batch it has no state."""
         kept = f"{self._root}/ottla/spec"
         text = self._files.read_text(kept)
         if text is None or not self._files.names(f"{self._root}/stream/offsets"):

@@ -13,7 +13,7 @@ FAULTS: Final = ("gaps", "duplicates", "order", "difference")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditConfig(ClusterOptions):
-    """What to check, and by which identity."""
+    """What to check, and what identifies a record."""
 
     topic: str = field(metadata=about("The topic to check."))
     other_bootstrap_server: str | None = field(
@@ -53,7 +53,7 @@ class AuditConfig(ClusterOptions):
 
     @property
     def compares(self) -> bool:
-        """Whether there is another side."""
+        """Whether there is another side to compare with."""
         return self.other_bootstrap_server is not None or self.other_topic is not None
 
     @property

@@ -1,4 +1,4 @@
-"""How audit works: each side is read once, slimmed to what is compared, and asked several questions."""
+"""How audit works: each side is read once, reduced to the compared columns, and queried several times."""
 
 import json
 from collections.abc import Sequence
@@ -54,13 +54,13 @@ class Audit:
         return result
 
     def _records(self, side: str) -> "DataFrame":
-        """Return place, size, digest and identity of each record of a side."""
+        """Return the place, size, digest and identity of each record of a side."""
         from pyspark.sql import functions as F
 
         config = self._config
         access = config.access if side == "this" else config.other_access
         topic = self._topic(side)
-        # Other jobs read committed data only; an audit counts what is there.
+        # Other jobs read committed data only; an audit counts all records.
         settings = {"isolation.level": "read_uncommitted", **access.kafka_config}
         if config.read_committed:
             settings["isolation.level"] = "read_committed"
@@ -174,7 +174,7 @@ class Audit:
         self._report.send("table", title="difference", columns=["kind", "records"], rows=rows)
 
     def _judge(self, result: dict[str, Any]) -> None:
-        """Fail on the faults that were asked for.
+        """Fail on the faults that ``fail_on`` names.
 
         Raises:
             JobError: naming them with their first case.
@@ -201,7 +201,7 @@ def digest_of_record() -> "Column":
     from pyspark.sql import functions as F
 
     def marked(column: "Column") -> "list[Column]":
-        # The hash passes over nulls: without the mark a record of only a key equals one of only a value.
+        # The hash skips nulls: without the mark, a record with only a key would equal one with only a value.
         return [column.isNull(), column]
 
     headers = F.transform(
@@ -213,14 +213,14 @@ def digest_of_record() -> "Column":
 
 
 def compare(this: "DataFrame", other: "DataFrame", by: Sequence[str], *, examples: int) -> dict[str, Any]:
-    """Compare two sets of records, each record of an identity included.
+    """Compare two sets of records; an identity may have several records.
 
     Digests are added up: unlike with an exclusive or, two equal records do not cancel out. Records without an identity
     are compared as one group.
 
     Args:
         this: Records with the columns of ``by`` and ``digest``.
-        other: The same of the other side.
+        other: The other side's.
         by: What identifies a record.
         examples: How many differences are shown.
 

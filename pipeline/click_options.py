@@ -1,4 +1,4 @@
-"""click's options for the fields of a configuration, and the configuration of what click has parsed.
+"""click's options for the fields of a configuration, and the configuration built from click's parsed values.
 
 Types served: str, int, float, bool (``--once/--no-once``), those with ``| None``, tuples of str (repeatable), and
 mappings of str to str (repeatable ``KEY=VALUE``).
@@ -23,7 +23,7 @@ def _pair(value: str | tuple[str, str]) -> tuple[str, str]:
     """Parse ``KEY=VALUE``.
 
     Raises:
-        click.BadParameter: it is no such pair; click adds the option's name.
+        click.BadParameter: it is not such a pair; click adds the option's name.
     """
     if isinstance(value, tuple):
         return value  # click converts a default, too
@@ -43,7 +43,7 @@ def options_of(cls: "type[DataclassInstance]") -> list[click.Option]:
 
 
 def config_from(cls: type[Config], values: Mapping[str, Any]) -> Config:
-    """Build the configuration out of what click has parsed; values of other options are left alone."""
+    """Build the configuration from click's parsed values; values of other options are left alone."""
     hints = get_type_hints(cls)
     found: dict[str, Any] = {}
     for field in dataclasses.fields(cls):
@@ -56,10 +56,10 @@ class SectionedCommand(click.Command):
     """A command whose help shows its options in sections.
 
     Args:
-        name: The command.
+        name: The command's name.
         sections: Configurations by the title of their section.
-        extra: Options behind the last section.
-        settings: What `click.Command` takes beside.
+        extra: Options after the last section.
+        settings: Further arguments of `click.Command`.
     """
 
     def __init__(

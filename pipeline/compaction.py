@@ -1,11 +1,11 @@
 """Merging the small files of a table, so that a reader sees the old files or the new one, never both or neither.
 
-Delta does it by itself. For Parquet the unit of visibility is the sink's log: its newest `N.compact` lists all files up
+Delta does this itself. For Parquet the unit of visibility is the sink's log: its newest `N.compact` lists all files up
 to batch N, and replacing that one file, by a rename, replaces small files by merged ones for every reader at once.
 Files of later batches wait for the log's next compaction (`spark.sql.streaming.fileSink.log.compactInterval` batches).
-What was replaced stays for an hour, for readers that planned with it, and is deleted by a later run.
+Replaced files stay for an hour, for readers that planned with them; a later run deletes them.
 
-A stream that reads the table knows files by their paths, and takes a merged one for new: `publication` refuses it.
+A stream that reads the table knows files by their paths, and regards a merged one as new: `publication` refuses it.
 """
 
 import json
@@ -36,15 +36,15 @@ def compact_table(
     target_bytes: int,
     keep_replaced_s: float = KEEP_REPLACED_S,
 ) -> int:
-    """Merge what is small. No query may write the table meanwhile.
+    """Merge a table's small files. No query may write the table meanwhile.
 
     Args:
         spark: The session.
         files: Its file systems.
         table: The table's path.
         table_format: parquet or delta.
-        target_bytes: How large merged files become, about.
-        keep_replaced_s: How long files stay that a merged one replaced.
+        target_bytes: The approximate size of merged files.
+        keep_replaced_s: How many seconds replaced files stay.
 
     Returns:
         How many files were merged into larger ones.
@@ -113,7 +113,9 @@ class _ParquetMerge:
         self._files.write_text(f"{self._table}/{_REPLACED}", json.dumps(known))
 
     def _delete_replaced(self, keep_s: float) -> None:
-        """Delete what was replaced long ago, if the log names it no more: a run may have died before its swap."""
+        """Delete files that were replaced long ago, unless the log still names them: a run may have died before its
+        swap.
+        """
         known = self._replaced()
         limit = time.time() - keep_s  # noqa: TID251 - compared with the wall time of an earlier run
         old = {path for path, at in known.items() if at <= limit}
@@ -138,7 +140,7 @@ def is_merged(path: str) -> str | None:
 
 
 def plan_merge(entries: Sequence[Entry], target_bytes: int) -> tuple[list[Entry], list[list[Entry]]]:
-    """Decide what is merged with what: small neighbours of one folder, up to the target's size.
+    """Choose the files to merge: small neighbours of one folder, up to the target size.
 
     Returns:
         The entries that stay, and groups of two or more to merge.

@@ -1,4 +1,4 @@
-"""How the demo works: the jobs one after the other in one Spark session, and what came of them."""
+"""How the demo works: it runs the jobs one after the other in one Spark session, and shows their results."""
 
 import shutil
 from pathlib import Path
@@ -212,7 +212,7 @@ class Demonstration:
 
 
 def require_new_topics(bootstrap_server: str) -> None:
-    """See that a cluster that was given has none of the demo's topics: an earlier run's flights would count twice.
+    """Refuse a given cluster that has topics of the demo: an earlier run's flights would count twice.
 
     Raises:
         JobError: naming them, or the cluster does not answer.

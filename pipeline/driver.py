@@ -1,4 +1,4 @@
-"""A job's process: reads the command line, opens Spark, runs the job, and ends in one line and an exit code."""
+"""A job's process: reads the command line, opens Spark, runs the job, and ends with one line and an exit code."""
 
 import os
 import sys
@@ -62,5 +62,5 @@ def _run(job: Job, config: object, report: Report, stop: Stop) -> dict[str, obje
 
 
 def main(name: str) -> None:
-    """Be the main program of a job's module."""
+    """Run the main program of a job's module."""
     sys.exit(run_job(name))

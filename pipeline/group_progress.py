@@ -1,9 +1,9 @@
 """A query's progress as a consumer group's commits, so that it shows in `ottla groups` and in lag exporters.
 
-The commits are for people and tools to look at: a query resumes from its checkpoint, never from them. They are made by
-a thread of their own, the newest offsets only, so that a coordinator that does not answer holds up no batch.
+The commits are for people and tools to look at: a query resumes from its checkpoint, never from them. A separate thread
+makes them, of the newest offsets only, so that a coordinator that does not answer delays no batch.
 
-In a job of one's own:
+In a job of your own:
     spark.streams.addListener(group_progress_listener(access, {"my-query": "my-group"}))
 """
 
@@ -24,7 +24,7 @@ CLOSE_TIMEOUT_S: Final = 15.0
 
 
 class GroupCommitter:
-    """Commits the newest offsets it was offered to one group, in a thread of its own."""
+    """Commits the newest offsets that it was offered to one group, in a thread of its own."""
 
     def __init__(self, access: KafkaAccess, group: str, report: Report | None = None) -> None:
         self._access = access
@@ -38,7 +38,7 @@ class GroupCommitter:
         self._thread.start()
 
     def offer(self, progress: Any) -> None:
-        """Take a query's progress; None, and sources that are not Kafka's, are passed over."""
+        """Take a query's progress; None, and sources that are not Kafka's, are ignored."""
         if progress is None:
             return
         offsets: dict[tuple[str, int], int] = {}
@@ -81,7 +81,7 @@ class GroupCommitter:
             why = failed[0].str() if failed else None
         except KafkaException as error:
             why = error.args[0].str()
-        # The next batch commits anew; one warning is enough to know.
+        # The next batch commits again; one warning is enough.
         if why is not None and not self._warned and self._report is not None:
             self._warned = True
             self._report.send("warning", text=f"the progress was not committed to group {self._group}: {why}")

@@ -1,4 +1,4 @@
-"""How ingest works: two queries over the same records, one into the table, one for what does not parse."""
+"""How ingest works: two queries over the same records, one into the table, one for those that do not parse."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pipeline.ingest_config import IngestConfig
 
 _RAW: Final = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
-# The record as it was, for its dead letter: beside fields that may have the names of the connector's columns.
+# The original record, for its dead letter: its fields may have the names of the connector's columns.
 _VALUE: Final = "_ottla_value"
 _HEADERS: Final = "_ottla_headers"
 _TRIED: Final = "_ottla_tried"
@@ -171,13 +171,13 @@ class Ingestion:
             rows = self._records().select(*_RAW).withColumnRenamed("timestampType", "timestamp_type")
             if self._config.event_time is None:
                 return rows
-            # A raw record is kept whatever it holds.
+            # A raw record is kept whatever its content.
             return rows.withColumn("event_time", self._event_time(F.col("offset") >= 0)["time"])
         rows = self._judged(form, with_reason=False).where(F.col(REASON).isNull())
         return rows.drop(REASON, _VALUE, _HEADERS)
 
     def _judged(self, form: Form, *, with_reason: bool) -> "DataFrame":
-        """Return every record with its columns, and the reason where it does not fit."""
+        """Return every record with its columns, and the reason where it does not fit the schema."""
         from pyspark.sql import functions as F
 
         records = parsed(self._records(), form, with_reason=with_reason)
@@ -200,7 +200,7 @@ class Ingestion:
             rows = (
                 rows.withColumn(REASON, timeless).withColumn("event_time", F.col(_TRIED)["time"]).drop(_TRIED)
             )
-        # A filter after it is not pushed below an observation, where it would parse each value several times.
+        # Spark does not push a later filter below an observation, where it would parse each value several times.
         return rows.observe("judged", F.count_if(F.col(REASON).isNotNull()).alias("unfit"))
 
     def _event_time(self, only_where: "Column") -> "Column":
@@ -216,7 +216,7 @@ class Ingestion:
         if config.extra_fields and config.form == "json":
             added[EXTRA] = "--extra-fields"
         if config.event_time is not None:
-            # A timestamp that is taken as it is stays as it is.
+            # A plain timestamp column stays as it is.
             kinds = {field.name.lower(): field.dataType.typeName() for field in schema.fields}
             own = (
                 config.event_time.strip(" `").lower() == "event_time"
@@ -226,7 +226,7 @@ class Ingestion:
         return added
 
     def _dead_letters(self, form: Form) -> "DataFrame":
-        """Return what does not fit as it was, with its place and the reason in headers."""
+        """Return the original records that do not fit, with their place and the reason in headers."""
         from pyspark.sql import functions as F
 
         dead = self._judged(form, with_reason=True).where(F.col(REASON).isNotNull())

@@ -1,7 +1,7 @@
 """Finding the jars that a job needs, and fetching them once.
 
-They are looked for in a folder that was given, else where Spark's Ivy puts what it resolved. What is missing there is
-resolved by Ivy, through a spark-submit that does nothing else; from then on no network is needed.
+They are looked for in a given folder, else where Spark's Ivy puts what it resolved. Ivy resolves what is missing there,
+through a spark-submit that does nothing else; from then on no network is needed.
 """
 
 import os
@@ -19,7 +19,7 @@ _EMPTY_APPLICATION: Final = Path(__file__).with_name("empty_application.py")
 
 
 def ivy_folder(conf: Mapping[str, str]) -> Path:
-    """Return where Spark's Ivy keeps its files, by the job's Spark settings."""
+    """Return the folder of Spark's Ivy, by the job's Spark settings."""
     return Path(conf["spark.jars.ivy"]) if "spark.jars.ivy" in conf else IVY_FOLDER
 
 
@@ -52,14 +52,14 @@ def require_jars(
     """Return every jar of the bundles, fetched where need be.
 
     Args:
-        bundles: What is needed.
+        bundles: The needed bundles.
         given: A folder that has them; nothing is fetched then.
-        conf: The job's Spark settings; spark.jars.ivy, ivySettings and repositories are heeded.
+        conf: The job's Spark settings; spark.jars.ivy, ivySettings and repositories apply.
         submit: The spark-submit command.
-        environment: What it runs in.
+        environment: Its environment variables.
 
     Raises:
-        JobError: naming the first artifact that is missing, and how to give it.
+        JobError: naming the first artifact that is missing, and how to supply it.
     """
     if given is not None:
         found, missing = find_jars(bundles, given)

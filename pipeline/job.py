@@ -1,4 +1,4 @@
-"""What a job is, and the table of all jobs. Importing this imports no job and no Spark."""
+"""The declaration of a job, and the table of all jobs. Importing this imports no job and no Spark."""
 
 import importlib
 from collections.abc import Callable, Mapping
@@ -27,8 +27,9 @@ class Job:
     Attributes:
         name: Its command.
         config: The dataclass of its options.
-        bundles: Which jars a configuration needs.
-        check: Raises JobError if a configuration cannot work; called before Spark starts, so that it is quick.
+        bundles: Returns the jars that a configuration needs.
+        check: Raises JobError if a configuration cannot work; called before Spark starts, so that an error is reported
+            at once.
         settings: Spark settings that a configuration needs from the start; the user's take precedence.
         run: Runs it, and returns its final figures.
     """

@@ -1,4 +1,4 @@
-"""Small files of a job in any file system that Spark's Hadoop reaches: beside the checkpoint, and in tables."""
+"""A job's small files, beside the checkpoint and in tables, in any file system that Spark's Hadoop reaches."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class JobFiles:
-    """Reads and writes whole small files, and looks at folders. Paths are Hadoop's: with or without a scheme.
+    """Reads and writes whole small files, and lists folders. Paths are Hadoop's: with or without a scheme.
 
     Every method raises JobError where the file system refuses.
     """
@@ -19,7 +19,7 @@ class JobFiles:
         self._conf: Any = spark._jsc.hadoopConfiguration()
 
     def exists(self, path: str) -> bool:
-        """Say whether something is there."""
+        """Return whether a file or folder exists."""
         with _Explained(path):
             return bool(self._system(path).exists(self._path(path)))
 
@@ -52,7 +52,7 @@ class JobFiles:
                 stream.write(bytearray(text.encode()))
             finally:
                 stream.close()
-            # A checksum beside a file that is replaced would be another file's for a moment.
+            # While a file is replaced, a checksum beside it would not match for a moment.
             for checksummed in (scratch, self._path(path)):
                 parent = str(checksummed.getParent().toString())
                 system.delete(self._path(f"{parent}/.{checksummed.getName()}.crc"), False)
@@ -62,7 +62,7 @@ class JobFiles:
             context.rename(system.makeQualified(scratch), system.makeQualified(self._path(path)), overwrite)
 
     def delete(self, path: str) -> None:
-        """Remove a file; one that is not there is as good."""
+        """Remove a file; one that is not there is no error."""
         with _Explained(path):
             self._system(path).delete(self._path(path), False)
 

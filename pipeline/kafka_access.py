@@ -1,4 +1,4 @@
-"""Reaching the cluster: for Spark's connector by options, for the driver's own questions by librdkafka."""
+"""Access to the cluster: options for Spark's connector, and librdkafka for the driver's own requests."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 ASK_TIMEOUT_S: Final = 10.0
 CREATE_TIMEOUT_S: Final = 30.0
 
-# Settings that the Java client and librdkafka call alike; others are given to each by its own option.
+# Settings with the same name in the Java client and librdkafka; others are set for each by its own option.
 _COMMON: Final = ("security.protocol", "sasl.mechanism", "client.rack")
 
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """What identifies a topic: made again under its name, it has another id."""
+    """What identifies a topic: created again under its name, it has another id."""
 
     id: str
     partitions: int
@@ -32,7 +32,7 @@ class KafkaAccess:
     Attributes:
         bootstrap_server: ``HOST:PORT,...``
         kafka_config: Settings of the Java client, for Spark.
-        client_config: Settings of librdkafka, for the driver's own questions and the group commits.
+        client_config: Settings of librdkafka, for the driver's own requests and the group commits.
     """
 
     bootstrap_server: str
@@ -55,7 +55,7 @@ class KafkaAccess:
         }
 
     def topics(self, names: Sequence[str] = (), pattern: str | None = None) -> dict[str, TopicFacts]:
-        """Return the topics of these names, or those that a pattern fits; absent ones are left out.
+        """Return the topics of these names, or those that match a pattern; absent ones are left out.
 
         Raises:
             JobError: the cluster does not answer.
@@ -94,7 +94,7 @@ class KafkaAccess:
     def ensure_topic(
         self, name: str, *, partitions: int = -1, configs: Mapping[str, str] | None = None
     ) -> None:
-        """Make a topic where there is none; an existing one is taken as it is.
+        """Create a topic unless it exists; an existing one is used as it is.
 
         Raises:
             JobError: the cluster refuses, or does not answer.
@@ -105,7 +105,7 @@ class KafkaAccess:
         from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # it is re-exported without saying so
 
         topic = NewTopic(name, partitions, -1, config=dict(configs or {}))
-        admin = self._admin()  # held until the answer is there: it dies with its last reference
+        admin = self._admin()  # held until the answer has come: it is closed with its last reference
         future = admin.create_topics([topic], operation_timeout=CREATE_TIMEOUT_S)[name]
         try:
             future.result(timeout=2 * CREATE_TIMEOUT_S)

@@ -13,14 +13,15 @@ SETTINGS: Final = {
     "enable.idempotence": True,
     "linger.ms": 20,
     "compression.type": "lz4",
-    # As the connector's sink chooses, and every Java producer: a key has one partition, whichever way it is sent.
+    # The partitioner of the connector's sink and of every Java producer: a key has one partition, whichever way it is
+    # sent.
     "partitioner": "murmur2_random",
 }
 COUNT_SCHEMA: Final = "sent BIGINT"
 
 
 def send_rows(rows: "DataFrame", topic: str, options: Mapping[str, Any]) -> None:
-    """Send every row of a batch: value, and where they are there key, headers, partition, timestamp.
+    """Send every row of a batch: value, and key, headers, partition and timestamp where the columns exist.
 
     Each task sends idempotently with acks=all; a task that is run again sends its rows again.
 
@@ -58,7 +59,7 @@ class Sending:
         self._failures: list[str] = []
 
     def send_all(self, batches: Iterable["pa.RecordBatch"]) -> None:
-        """Hand over every row: value, and where they are there key, headers, partition, timestamp."""
+        """Hand over every row: value, and key, headers, partition and timestamp where the columns exist."""
         for batch in batches:
             for row in batch.to_pylist():
                 self._send(row)
@@ -68,7 +69,7 @@ class Sending:
         """Wait until everything is acknowledged.
 
         Raises:
-            RuntimeError: something was not, in time; the text names the reason.
+            RuntimeError: a record was not acknowledged in time; the text names the reason.
         """
         left = self._producer.flush(FLUSH_TIMEOUT_S)
         if self._failures or left:
@@ -97,7 +98,7 @@ class Sending:
 
 
 def count_row(count: int) -> "pa.RecordBatch":
-    """Return what a task answers, of `COUNT_SCHEMA`."""
+    """Return a task's result, in `COUNT_SCHEMA`."""
     import pyarrow as pa
 
     return pa.RecordBatch.from_pydict({"sent": pa.array([count], pa.int64())})

@@ -10,8 +10,8 @@ from pipeline.options import about
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Java's admin client, asked for offsets while a leader dies, may wait for that very broker until its call times out:
-# for a minute by default. Spark asks again, so a short wait costs nothing.
+# Java's admin client, when it fetches offsets while a leader dies, may wait for that very broker until its call times
+# out: for a minute by default. Spark asks again, so a short wait costs nothing.
 # Nothing of an aborted or an open transaction is read; --kafka-config isolation.level=read_uncommitted reads all.
 _ISOLATION: Final = {"kafka.isolation.level": "read_committed"}
 _CALL_TIMEOUTS: Final = {"kafka.request.timeout.ms": "15000", "kafka.default.api.timeout.ms": "15000"}
@@ -56,7 +56,7 @@ def read_stream(
         "startingOffsets": starting_offsets,
         "failOnDataLoss": str(fail_on_data_loss).lower(),
         "includeHeaders": "true",
-        # The driver's own fetches of offsets: a broker that dies while one is under way costs no query.
+        # The driver's own fetches of offsets: a broker that dies during one fails no query.
         "fetchOffset.numRetries": "10",
         "fetchOffset.retryIntervalMs": "500",
     }
@@ -78,7 +78,7 @@ def read_batch(
     starting_offsets: str = "earliest",
     ending_offsets: str = "latest",
 ) -> "DataFrame":
-    """Return the records that topics hold now, with the columns of a stream."""
+    """Return the records that are in topics now, with the columns of a stream."""
     options = {
         **_ISOLATION,
         **access.spark_options(),

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def parse_offsets(text: Any) -> dict[tuple[str, int], int]:
-    """Read ``{"topic":{"0":33223}}``; empty for what is no such thing, such as 'None' before the first batch."""
+    """Read ``{"topic":{"0":33223}}``; empty for any other text, such as 'None' before the first batch."""
     try:
         topics = json.loads(text) if isinstance(text, str) else text
     except ValueError:

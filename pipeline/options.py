@@ -1,4 +1,4 @@
-"""A job's options are the fields of a frozen dataclass; its command line is read off them.
+"""A job's options are the fields of a frozen dataclass; its command line is derived from them.
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Config:
@@ -22,12 +22,12 @@ _ABOUT: Final = "about"
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What the help says of an option.
+    """An option's description in the help.
 
     Attributes:
         text: One sentence.
-        choices: The values that it takes; empty for any.
-        metavar: What stands for its value; by its name by default.
+        choices: The values that it accepts; empty for any.
+        metavar: The placeholder of its value; made from its name by default.
     """
 
     text: str
@@ -36,7 +36,7 @@ class About:
 
 
 def about(text: str, *, choices: Sequence[str] = (), metavar: str | None = None) -> Mapping[str, About]:
-    """Describe an option; goes into a field's metadata."""
+    """Return the metadata of a field that is an option."""
     return {_ABOUT: About(text, tuple(choices), metavar)}
 
 
@@ -51,7 +51,7 @@ def flag_of(field: "dataclasses.Field[Any]") -> str:
 
 
 def arguments_of(config: "DataclassInstance") -> list[str]:
-    """Return the command line that says the same as a configuration."""
+    """Return the command line that is equivalent to a configuration."""
     arguments: list[str] = []
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)

@@ -18,8 +18,8 @@ _PARENT: Final = Path(__file__).parent.parent
 def package_zip(folder: Path | None = None) -> Path:
     """Write the zip, once for each state of the sources, and return its path.
 
-    It holds what the jobs import on a worker: the pipeline, and for the archive source wire and storage; under the
-    names that they have here.
+    It holds the packages that the jobs import on a worker, under their names here: the pipeline, and for the archive
+    source wire and storage.
 
     Args:
         folder: Where it goes; the user's cache by default.

@@ -1,10 +1,10 @@
-"""Records to columns: JSON, CSV and Avro, and why a record does not fit.
+"""Converting records to columns: JSON, CSV and Avro, and why a record does not fit.
 
-A record fits if its value parses to its end, every field of the schema takes its value, and no field that the schema
+A record fits if its value parses to its end, every field of the schema accepts its value, and no field that the schema
 calls NOT NULL is absent. A value that does not fit is marked as such here, and never dropped.
 
 Spark's parsers stop where a document ends, whatever follows. So JSON and Avro are parsed inside a frame: the value,
-then a mark. The mark is found behind the value only if the value was read to its end, and it costs no second parse.
+then a mark. The mark is found after the value only if the value was read to its end, and it costs no second parse.
 """
 
 import json
@@ -33,12 +33,12 @@ _AVRO_END: Final = b"\xf1Ottla!\xf1"
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How values are written.
+    """The format of values.
 
     Attributes:
         name: json, csv or avro.
         schema: Their columns; None for avro, whose schema is ``avro_schema``.
-        keep_extra: Keep the fields of a JSON object that the schema does not know, in a map.
+        keep_extra: Keep the fields of a JSON object that are not in the schema, in a map.
         options: Spark's options of the format.
     """
 
@@ -50,7 +50,7 @@ class Form:
 
 
 def parse_schema(text: str) -> "StructType":
-    """Read a schema given as DDL (``a INT NOT NULL, b STRING``) or as Spark's JSON.
+    """Parse a schema given as DDL (``a INT NOT NULL, b STRING``) or as Spark's JSON.
 
     Raises:
         JobError: it is neither.
@@ -69,10 +69,10 @@ def parse_schema(text: str) -> "StructType":
 
 
 def require_free_names(names: Collection[str], added: Mapping[str, str]) -> None:
-    """Refuse fields whose names the job needs for columns of its own: one of the two would overwrite the other.
+    """Refuse fields whose names the job needs for its own columns: one of the two would overwrite the other.
 
     Args:
-        names: The fields' names. Spark does not tell upper case from lower.
+        names: The fields' names. Spark ignores their case.
         added: The columns that the job adds beside the record's place, each with the option that adds it.
 
     Raises:
@@ -96,7 +96,7 @@ def require_free_names(names: Collection[str], added: Mapping[str, str]) -> None
 def infer_schema(
     spark: "SparkSession", samples: list[str], options: dict[str, str], *, keep_extra: bool = True
 ) -> "StructType":
-    """Infer the schema of JSON objects; what is no object is left out.
+    """Infer the schema of JSON objects; other values are left out.
 
     Raises:
         JobError: there is no object among them, or two fields differ in case only and ``keep_extra`` is off.
@@ -119,10 +119,10 @@ def infer_schema(
 
 
 def without_case_twins(schema: "StructType") -> "StructType":
-    """Return a schema without names that differ in case only, which Spark takes for the same.
+    """Return a schema without names that differ in case only, which Spark regards as equal.
 
-    Of such fields the first stays: the others are extra fields. An object in a field that has such names is kept as
-    its JSON text.
+    Of such fields the first stays; the others are extra fields. An object with such names inside a field is kept as its
+    JSON text.
     """
     from pyspark.sql.types import StringType, StructType
 
@@ -149,8 +149,8 @@ def parsed(records: "DataFrame", form: Form, *, with_reason: bool) -> "DataFrame
 
     Args:
         records: With the connector's columns.
-        form: How values are written.
-        with_reason: Write the reason for people; otherwise it says only that there is one, which costs less.
+        form: The format of values.
+        with_reason: Write the reason for people; otherwise the column only shows that there is one, which costs less.
     """
     if form.name == "avro":
         return _avro(records, form)
@@ -165,7 +165,7 @@ def _json(records: "DataFrame", form: Form, with_reason: bool) -> "DataFrame":
     text, mark = F.col("value").cast("string"), F.col("offset").cast("string")
     fields = [(_VALUE, form.schema), (_END, StringType()), (CORRUPT, StringType())]
     frame = StructType([StructField(name, kind) for name, kind in fields])
-    # The line's end closes a comment, which a reader's option may allow. No value knows its own offset.
+    # The newline closes a comment, which a reader's option may allow. No value can contain its own offset.
     framed = F.concat(F.lit(f'{{"{_VALUE}":'), text, F.lit(f'\n,"{_END}":"'), mark, F.lit('"}'))
     settings = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, **form.options}
     found = records.withColumn(_FRAME, F.from_json(framed, frame, settings))
@@ -195,7 +195,7 @@ def _csv(records: "DataFrame", form: Form) -> "DataFrame":
 
 
 def _empty(text: "Column") -> "Column":
-    """Begin a reason with the values that hold nothing."""
+    """Begin a reason with the values that are empty."""
     from pyspark.sql import functions as F
 
     return F.when(F.col("value").isNull(), F.lit("the value is null")).when(
@@ -204,7 +204,7 @@ def _empty(text: "Column") -> "Column":
 
 
 def _absent(reason: "Column", schema: "StructType") -> "Column":
-    """Add to a reason the fields that may not be absent."""
+    """Add to a reason the absent fields that are NOT NULL."""
     from pyspark.sql import functions as F
 
     for one in schema.fields:
@@ -214,13 +214,13 @@ def _absent(reason: "Column", schema: "StructType") -> "Column":
 
 
 def _ddl(schema: "StructType") -> str:
-    """Write the schema for the CSV parser: all may be null, and what does not fit is kept in a column."""
+    """Write the schema for the CSV parser: all fields may be null, and a line that does not fit is kept in a column."""
     quoted = [(field.name.replace("`", "``"), field.dataType.simpleString()) for field in schema.fields]
     return ", ".join([*(f"`{name}` {kind}" for name, kind in quoted), f"`{CORRUPT}` string"])
 
 
 def _misfit(text: "Column", form: Form, cut_short: "Column") -> "Column":
-    """Name the first field that does not take its value; where none is found, the value is malformed as a whole."""
+    """Name the first field that does not accept its value; where there is none, the whole value is malformed."""
     from pyspark.sql import functions as F
 
     assert form.schema is not None
@@ -264,10 +264,10 @@ def _avro(records: "DataFrame", form: Form) -> "DataFrame":
 
 
 def avro_frame(text: str) -> str:
-    """Return the Avro schema of a value of the given schema with the mark behind it.
+    """Return the Avro schema of a value of the given schema with the mark after it.
 
     Raises:
-        JobError: it is no JSON, or no record's schema.
+        JobError: it is not JSON, or not a record's schema.
     """
     try:
         schema = json.loads(text)

@@ -1,8 +1,8 @@
 """How publish works: a stream of files, each batch written to the topic.
 
-The checkpoint knows files by their paths. A file that compaction merged out of others is a new path with old rows, and
-nothing in it says which of them were sent. So merged files are read only if they were there when the publication began,
-and any later one is refused: before a run, and within one by a check in every row of such a file.
+The checkpoint knows files by their paths. A file that compaction merged from others is a new path with old rows, and
+nothing in it shows which of them were sent. So merged files are read only if they were there when the publication
+began, and any later one is refused: before a run, and within one by a check in every row of such a file.
 """
 
 import json
@@ -17,7 +17,7 @@ from pipeline.streams import Follower
 from pipeline.tables import SINK_LOG, committed_files
 from pipeline.transactional_progress import open_sink
 
-# Spark leaves out files that are older than the newest by a week, and says nothing.
+# Spark silently leaves out files that are older than the newest by a week.
 _FILE_AGE_MAX: Final = "36500d"
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Publication:
             reader = reader.schema(config.schema or self._read_schema())
         if "maxFileAge" not in config.source_option:
             reader = reader.option("maxFileAge", _FILE_AGE_MAX)
-        # A path to one file: the stream watches its folder for names that fit.
+        # A path to one file: the stream watches its folder for names that match.
         rows = reader.option("maxFilesPerTrigger", config.files_per_batch).load(config.source)
         return rows if self._merged_at_start is None else self._without_later_merges(rows)
 
@@ -99,7 +99,7 @@ class Publication:
         if is_new:
             self._files.write_text(kept, json.dumps(now))
             return now
-        # A checkpoint of an earlier version does not say; it may have read any of them, or none.
+        # A checkpoint of an earlier version has no list; it may have read any of them, or none.
         known: list[str] = [] if text is None else json.loads(text)
         later = [name for name in now if name not in known]
         if later:
@@ -117,7 +117,7 @@ class Publication:
         return rows.where(checked.cast("boolean"))
 
     def _read_schema(self) -> Any:
-        """Return the files' own schema; what was read off them once stays, so that a resumed run reads alike."""
+        """Return the files' own schema; the first inferred one is kept, so that a resumed run reads the same way."""
         from pyspark.sql.types import StructType
 
         config = self._config
@@ -158,7 +158,7 @@ class Publication:
         return rows.select(*columns)
 
     def _require_same_purpose(self, is_new: bool) -> None:
-        """Refuse a checkpoint of other files or another topic; before its first batch it is of nothing."""
+        """Refuse a checkpoint of other files or another topic; before its first batch it has none."""
         purpose: dict[str, Any] = {
             "source": self._files.qualified(self._config.source),
             "topic": self._config.topic,
@@ -176,7 +176,7 @@ class Publication:
 
 
 def _require_deterministic(records: "DataFrame") -> None:
-    """Refuse expressions whose values change when a batch is run again: its rows would go to other writers."""
+    """Refuse expressions whose values change when a batch is repeated: its rows would go to other writers."""
     expressions = records._jdf.queryExecution().analyzed().expressions()
     for index in range(expressions.size()):
         if not expressions.apply(index).deterministic():

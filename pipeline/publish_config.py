@@ -12,7 +12,7 @@ FORMATS: Final = ("parquet", "delta", "csv", "json", "orc", "text", "avro")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishConfig(ClusterOptions):
-    """What to read, what becomes of its columns, and where it goes."""
+    """What to read, how its columns become records, and where they go."""
 
     source: str = field(metadata=about("The folder or file to read.", metavar="PATH"))
     source_format: str = field(default="parquet", metadata=about("What it is.", choices=FORMATS))

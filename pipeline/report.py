@@ -1,8 +1,8 @@
 """The messages of a job to the process that started it, and the request to stop in the other direction.
 
 Started by ``ottla pipeline``, a job finds the path of a Unix socket in its environment: it sends its messages there, a
-JSON object a line, and a line that comes back, or the end of the connection, asks it to stop: a launcher that dies
-leaves no job behind. Started by a plain spark-submit it prints, and SIGINT or SIGTERM asks it to stop.
+JSON object a line, and a line that comes back, or the end of the connection, asks it to stop, so that a launcher that
+dies leaves no job behind. Started by a plain spark-submit it prints, and SIGINT or SIGTERM asks it to stop.
 
 Messages by their ``kind``: started (pid), progress, table, note, warning, picture, result, failed.
 """
@@ -35,7 +35,7 @@ class Stop:
         self._event.set()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for the request, and say whether it came."""
+        """Wait for the request; return whether it came."""
         return self._event.wait(timeout_s)
 
 
@@ -43,7 +43,7 @@ class Report(Protocol):
     """Where a job's messages go."""
 
     def send(self, kind: str, **values: Any) -> None:
-        """Tell one thing. Never raises: nobody listening is no reason to fail."""
+        """Send a message. Never raises: a missing listener is no reason to fail."""
         ...
 
 
@@ -96,7 +96,7 @@ def open_report(stop: Stop) -> Report:
 
 
 def as_text(kind: str, values: Mapping[str, Any]) -> str:
-    """Write a message for people; empty for those that are for programs only."""
+    """Return a message as text for people; empty for those that are for programs only."""
     if kind == "progress":
         return progress_line(values)
     if kind == "table":
@@ -110,14 +110,14 @@ def as_text(kind: str, values: Mapping[str, Any]) -> str:
     if kind == "picture":
         return f"picture: {values['path']}"
     if kind == "result":
-        # A job that reports more than counts has shown it as tables.
+        # A job whose results are more than counts has already shown them as tables.
         counts = {name: count for name, count in values.items() if isinstance(count, int)}
         return f"done: {counts_text(counts)}" if values and len(counts) == len(values) else ""
     return ""
 
 
 def progress_line(values: Mapping[str, Any]) -> str:
-    """Write what one batch did: rows, rate and lag."""
+    """Return one batch's progress as a line: rows, rate and lag."""
     parts = [
         f"{values['query']}: batch {values['batch']}",
         f"{values['rows']:,} rows",
@@ -130,12 +130,12 @@ def progress_line(values: Mapping[str, Any]) -> str:
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
-    """Write counts with what they count."""
+    """Return counts as text, each with its noun."""
     return "  ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items())
 
 
 def table_text(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Lay a table out in columns, numbers to the right."""
+    """Return a table as text in columns, with numbers right-aligned."""
     cells = [[cell_text(cell) for cell in row] for row in rows]
     widths = [max([len(name), *(len(row[i]) for row in cells)]) for i, name in enumerate(columns)]
     right = [bool(rows) and all(isinstance(row[i], int | float) or row[i] is None for row in rows)
@@ -152,7 +152,7 @@ def table_text(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
 
 
 def cell_text(cell: Any) -> str:
-    """Write one value of a table."""
+    """Return one value of a table as text."""
     if cell is None:
         return "-"
     if isinstance(cell, bool):

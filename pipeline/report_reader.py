@@ -17,7 +17,7 @@ class ReportReader:
         self._open = True
 
     def read(self, show: Callable[[str, Mapping[str, Any]], None]) -> bool:
-        """Take what has arrived, give each whole message on, and say whether more may come."""
+        """Receive what has arrived, pass on each whole message, and return whether more may come."""
         try:
             data = self._connection.recv(_CHUNK)
         except OSError:
@@ -32,7 +32,7 @@ class ReportReader:
         return True
 
     def drain(self, show: Callable[[str, Mapping[str, Any]], None]) -> None:
-        """Take all that is left, after the job ended."""
+        """Read all that is left after the job has ended."""
         while self._open and self.read(show):
             pass
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def open_session(name: str, settings: Mapping[str, str]) -> "SparkSession":
-    """Open the session that spark-submit configured; its settings go before the job's own.
+    """Open the session that spark-submit configured; its settings take precedence over the job's own.
 
     Times are in UTC throughout, so that event-time partitions do not depend on where a job runs.
     """
@@ -21,7 +21,7 @@ def open_session(name: str, settings: Mapping[str, str]) -> "SparkSession":
     for key, value in settings.items():
         if not conf.contains(key):
             builder = builder.config(key, value)
-    # PySpark takes SIGINT for itself, to cancel jobs: how a job stops is the report's affair.
+    # PySpark installs a SIGINT handler that cancels jobs; here the report decides how a job stops.
     handler = signal.getsignal(signal.SIGINT)
     spark = builder.getOrCreate()
     if handler is not None:

@@ -1,7 +1,7 @@
 """Submitting a job to Spark, following it, and stopping it.
 
 spark-submit runs in a session of its own, so that Ctrl-C reaches only us: we ask the job to stop, and it stops at a
-point where nothing is lost. What Spark prints goes to a file, which is named where something fails.
+point where nothing is lost. Spark's output goes to a file, which errors name.
 """
 
 import hashlib
@@ -71,7 +71,7 @@ def spark_home() -> Path:
 
 
 def spark_environment(master: str) -> dict[str, str]:
-    """Return the environment of spark-submit: this Python for the driver and the workers, and a Java that serves.
+    """Return the environment of spark-submit: this Python for the driver and the workers, and a suitable Java.
 
     Raises:
         JobError: there is no Java.
@@ -96,8 +96,8 @@ def spark_environment(master: str) -> dict[str, str]:
 def _java_home_for_spark(java: JavaRuntime) -> Path:
     """Return a ``JAVA_HOME`` whose program starts with the options that Spark's launcher gives it.
 
-    The launcher always adds the module `VECTOR_MODULE`, and a Java that lacks it does not start. Spark uses it for
-    linear algebra alone, and does without: so the option is dropped on the way to such a Java.
+    The launcher always adds the module `VECTOR_MODULE`, and a Java that lacks it does not start. Spark uses it only for
+    linear algebra, and can do without: so the option is dropped for such a Java.
     """
     if not java.lacks_vector_module:
         return java.home
@@ -155,7 +155,7 @@ class RunningJob:
 
     Attributes:
         pid: spark-submit's process, the leader of its own session.
-        log: What Spark prints.
+        log: The file of Spark's output.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class RunningJob:
 
     @property
     def is_running(self) -> bool:
-        """Whether spark-submit runs, at this moment."""
+        """Whether spark-submit is running."""
         return self._process.poll() is None
 
     def ask_to_stop(self) -> None:
@@ -263,7 +263,7 @@ class RunningJob:
             pass  # it ended by itself
 
     def _likely_error(self) -> str:
-        """Return the line of Spark's output that most likely says what went wrong."""
+        """Return the line of Spark's output that most likely names the cause."""
         try:
             lines = self.log.read_text(errors="replace").splitlines()
         except OSError:
@@ -278,7 +278,7 @@ class RunningJob:
 
 
 def killed_by(code: int) -> str | None:
-    """Say which signal ended a job by its exit code; None if none did.
+    """Return in words which signal ended a job, by its exit code; None if none did.
 
     A signal to Java is a negative code; one to the driver's Python reaches us as Java's own code, 128 and the number.
     """
@@ -295,7 +295,7 @@ def require_master(master: str) -> None:
     """Refuse a master that Spark cannot use, before Spark tries for a minute.
 
     Raises:
-        JobError: it has no form that Spark knows, or no host of a standalone cluster takes connections.
+        JobError: Spark does not know its form, or no host of a standalone cluster accepts connections.
     """
     if re.fullmatch(r"local(\[(\*|\d+)(,\s*\d+)?\])?|local-cluster\[.*\]|yarn|k8s://.+", master):
         return
@@ -326,7 +326,7 @@ def run_submitted(
         Its exit code: 0 also where it stopped by request.
 
     Raises:
-        JobError: it could not be submitted, or ended without saying why.
+        JobError: it could not be submitted, or ended without a message.
     """
     require_master(options.master)
     show("note", {"text": f"starting Spark on {options.master}"})

@@ -1,4 +1,4 @@
-"""Following the queries of a job: progress out, requests to stop in, the first failure ends all of them."""
+"""Following the queries of a job: reports their progress, passes on requests to stop, ends all at the first failure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ LOOK_AGAIN_S: Final = 0.25
 
 @dataclass(slots=True)
 class StreamTotals:
-    """What a query did since it was started: rows read, batches, and the counts that it observed."""
+    """A query's totals since its start: rows read, batches, and the counts that it observed."""
 
     rows: int = 0
     batches: int = 0
@@ -29,7 +29,7 @@ class Follower:
         report: Where the progress goes.
         stop: Asks the queries to stop.
         watch: Called every quarter of a second while they run; what it raises stops them.
-        why: Called when a query has failed; what it raises is clearer than what the query says, and goes before it.
+        why: Called when a query has failed; what it raises is clearer than the query's error, and replaces it.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class Follower:
     def follow(
         self, queries: Mapping[str, "StreamingQuery"], until: Callable[[], bool] = lambda: False
     ) -> dict[str, StreamTotals]:
-        """Wait for the end of all queries, and return what each did.
+        """Wait for the end of all queries, and return the totals of each.
 
         Args:
-            queries: By the name that people see.
-            until: Looked at like the request to stop.
+            queries: The queries, by the names that people see.
+            until: Checked like the request to stop.
 
         Raises:
             StreamingQueryException: a query failed; the others were stopped.
@@ -72,7 +72,7 @@ class Follower:
                 query.stop()
         self._tell(queries, totals)
         for query in queries.values():
-            # A query that was stopped may still say that its batch was interrupted: that is no failure.
+            # A stopped query may still report that its batch was interrupted: that is no failure.
             error = query.exception()
             if error is not None and not self._stop.requested:
                 self._why()
@@ -104,9 +104,9 @@ class Follower:
 
 
 def observed_counts(progress: Any) -> dict[str, int]:
-    """Return what the query counted itself (`observe`), and how many groups its state dropped as late.
+    """Return the query's own counts (`observe`), and how many groups its state dropped as late.
 
-    Spark drops late records after it has aggregated those of a task, so that it counts a window and key once a task.
+    Spark drops late records after it has aggregated those of a task, so it counts each window and key once per task.
     """
     counts: dict[str, int] = {}
     for row in (progress["observedMetrics"] or {}).values():
@@ -117,7 +117,9 @@ def observed_counts(progress: Any) -> dict[str, int]:
 
 
 def lag_of(progress: Any) -> int | None:
-    """Return how many offsets a query's sources are behind the ends of their topics; None where they do not say."""
+    """Return how many offsets a query's sources are behind the ends of their topics; None where they do not report
+    it.
+    """
     lag = None
     for source in progress["sources"]:
         end, latest = parse_offsets(source["endOffset"]), parse_offsets(source["latestOffset"])

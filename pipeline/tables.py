@@ -1,8 +1,8 @@
 """Tables that a stream writes: Parquet through Spark's file sink, or Delta Lake.
 
-The file sink is exactly once by its own log, `_spark_metadata`: a batch's files count from the moment that the log
-names them, all at once. Spark reads the table through it. A reader that lists `*.parquet` instead sees files of
-batches that were never finished: `committed_files` is for those.
+The file sink is exactly once by its own log, `_spark_metadata`: a batch's files become visible all at once, when the
+log names them. Spark reads the table through it. A reader that lists `*.parquet` instead sees files of batches that
+were never finished: `committed_files` is for those.
 """
 
 import json
@@ -34,7 +34,7 @@ def require_fresh_or_same(files: JobFiles, table: str, table_format: str, *, che
     """Refuse a table that another checkpoint wrote: its batches would be skipped, or written twice.
 
     Raises:
-        JobError: saying which of the two to change.
+        JobError: stating which of the two to change.
     """
     names = files.names(table)
     log = SINK_LOG if table_format == "parquet" else DELTA_LOG
@@ -61,12 +61,12 @@ def require_fitting_schema(
         return
     if table_format == "parquet" and not committed_files(files, table):
         return
-    # A column that came later stands in some of the files only.
+    # A column that came later is in some of the files only.
     reader = spark.read.format(table_format).option("mergeSchema", "true")
     before = {field.name: field.dataType for field in reader.load(table).schema.fields}
     for field in schema.fields:
         known = before.get(field.name)
-        # The types of partition columns are read off folder names.
+        # The types of partition columns are inferred from folder names.
         if known is not None and known != field.dataType and field.name not in ("event_hour", "event_month"):
             raise JobError(
                 f"the schema does not fit the table at {table}: column {field.name} is "
@@ -79,7 +79,7 @@ def committed_files(files: JobFiles, table: str) -> list[str]:
     """Return the files that a Parquet table written by the file sink consists of, as Spark would read them.
 
     Raises:
-        JobError: the sink's log is damaged, or names files of the place that the table was moved from.
+        JobError: the sink's log is damaged, or names files in the place that the table was moved from.
     """
     numbers = {name for name in files.names(f"{table}/{SINK_LOG}") if not name.startswith(".")}
     compacted = [int(n.removesuffix(".compact")) for n in numbers if n.endswith(".compact")]
@@ -102,7 +102,7 @@ def _require_not_moved(files: JobFiles, table: str, paths: Collection[str]) -> N
     """
     here = local_path(files.qualified(table)).rstrip("/") + "/"
     elsewhere = next((path for path in paths if not _plain(path).startswith(_plain(here))), None)
-    # By another name of the same folder, such as a link, they are still there.
+    # Under another name of the same folder, such as a link, they are still there.
     if elsewhere is not None and not files.exists(local_path(elsewhere)):
         raise JobError(
             f"the table at {table} was moved: its log names {local_path(elsewhere)}. "
@@ -134,7 +134,7 @@ def sink_entries(files: JobFiles, path: str) -> list[dict[str, object]]:
 
 
 def local_path(uri: str) -> str:
-    """Return the path of a file URI as other programs take it."""
+    """Return a file URI as a path that other programs accept."""
     return unquote(uri.removeprefix("file://")) if uri.startswith("file:/") else uri
 
 

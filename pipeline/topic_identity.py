@@ -1,4 +1,4 @@
-"""Noticing that a topic was deleted and made again under a checkpoint.
+"""Noticing that a topic was deleted and created again during the life of a checkpoint.
 
 The connector compares offsets: a new topic that has grown past the old offsets is read on as if nothing had happened,
 and its first records are lost silently. So the ids of the topics are kept beside the checkpoint, and compared
@@ -18,7 +18,7 @@ CHECK_EVERY_S: Final = 3.0
 
 
 class TopicIdentity:
-    """The topics that a checkpoint is about, by id."""
+    """The ids of the topics that a checkpoint reads."""
 
     def __init__(self, files: JobFiles, path: str) -> None:
         self._files = files
@@ -37,7 +37,7 @@ class TopicIdentity:
         """Compare with the topics as they are now, and remember new ones.
 
         Returns:
-            What is wrong, a line a topic: it is gone, or another one has its name.
+            The faults, one line for each topic: it is gone, or another one has its name.
         """
         wrong = []
         missing = self._missing
@@ -45,7 +45,7 @@ class TopicIdentity:
         for name, known in self._known.items():
             now = topics.get(name)
             if now is None:
-                # A broker that has just started may not know its topics yet: once is no proof.
+                # A broker that has just started may not know its topics yet: missing once proves nothing.
                 if name in missing:
                     wrong.append(f"topic {name} was deleted")
             elif now.id != known:
@@ -58,7 +58,7 @@ class TopicIdentity:
 
 
 class TopicWatch:
-    """Looks at the ids of a job's topics when it starts and every few seconds.
+    """Compares the ids of a job's topics when it starts and every few seconds.
 
     Args:
         files: Where the ids are kept.
@@ -66,10 +66,10 @@ class TopicWatch:
         access: The cluster.
         topics: Names.
         pattern: Or a regular expression.
-        fail: Whether a topic that was made again ends the job.
+        fail: Whether a topic that was created again ends the job.
 
     Raises:
-        JobError: a topic was deleted or made again since the checkpoint was begun.
+        JobError: a topic was deleted or created again since the checkpoint was begun.
     """
 
     def __init__(
@@ -92,19 +92,19 @@ class TopicWatch:
         self._looked_at = monotonic()
 
     def look(self) -> None:
-        """Compare, where the last look is some seconds ago. A cluster that does not answer is the query's affair.
+        """Compare if the last look was some seconds ago. An unreachable cluster is ignored: the query reports it.
 
         Raises:
-            JobError: a topic was deleted or made again.
+            JobError: a topic was deleted or created again.
         """
         if monotonic() - self._looked_at >= CHECK_EVERY_S:
             self._look_now()
 
     def look_after_failure(self) -> None:
-        """Compare at once, as a query has failed: a topic that went may be the reason.
+        """Compare at once, since a query has failed: a deleted topic may be the reason.
 
         Raises:
-            JobError: a topic was deleted or made again.
+            JobError: a topic was deleted or created again.
         """
         for _look in range(2):  # a topic that is missing counts the second time
             self._look_now()

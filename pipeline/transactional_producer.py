@@ -1,10 +1,10 @@
 """Sending the rows of batches exactly once: in transactions that carry the progress together with the rows.
 
-A batch's rows are dealt to a fixed number of *writers* by their contents, so that a batch which is run again deals them
-alike. Each writer sends its share in one transaction under a transactional id of its own, and commits in the same
-transaction that it is through with this batch: an offset of the publication's group, in the topic's partition of the
-writer's number. A writer that begins first ends what an earlier one of its id left open, and then asks for that offset:
-what is committed is not sent again.
+A batch's rows are dealt to a fixed number of *writers* by their contents, so that a batch that is run again deals them
+out in the same way. Each writer sends its share in one transaction under a transactional id of its own, and commits in
+the same transaction that it has finished this batch: an offset of the publication's group, in the topic's partition
+with the writer's number. A starting writer first ends the transaction that an earlier one of its id left open, and then
+fetches that offset: committed rows are not sent again.
 """
 
 import threading
@@ -33,8 +33,8 @@ class TransactionalSink:
 
     Attributes:
         topic: The topic.
-        name: The publication's own: its group, and the begin of its transactional ids.
-        writers: How many there are; they stay as many for the whole publication.
+        name: The publication's own name: its group, and the prefix of its transactional ids.
+        writers: How many there are; their number is fixed for the whole publication.
         options: Settings of librdkafka.
     """
 
@@ -61,7 +61,7 @@ class TransactionalSink:
         rows.repartition(self.writers, *contents).mapInArrow(send, COUNT_SCHEMA).collect()
 
     def send_share(self, batches: Iterable["pa.RecordBatch"], writer: int, batch: int) -> int:
-        """Send one writer's share of a batch, unless that is done already; returns how many rows were sent."""
+        """Send one writer's share of a batch, unless that is done already; return how many rows were sent."""
         from confluent_kafka import Producer, TopicPartition
 
         batches = iter(batches)
@@ -94,7 +94,7 @@ class TransactionalSink:
             consumer.close()
 
     def consumer(self) -> "Consumer":
-        """Return a consumer that asks for the group's offsets, and gets none that a transaction still holds."""
+        """Return a consumer that fetches the group's offsets, and gets none that an open transaction still holds."""
         from confluent_kafka import Consumer
 
         return Consumer(
@@ -118,7 +118,7 @@ class TransactionalSink:
         return sending.count
 
     def _next_batch(self, consumer: "Consumer", place: Any) -> int:
-        """Return which batch a writer has to send next, -1 where it never sent any."""
+        """Return the number of the batch that a writer has to send next, -1 where it never sent any."""
         from confluent_kafka import KafkaException
 
         offsets: list[int] = []
@@ -134,10 +134,10 @@ class TransactionalSink:
 
 
 def persist(call: Callable[[], object], patience_s: float = _PATIENCE_S) -> None:
-    """Make a call, and again as long as its error passes; wait for it no longer than patience lasts.
+    """Make a call, and repeat it while its error is retriable, for a limited time.
 
-    librdkafka 2.16's send_offsets_to_transaction may neither return nor time out (its issues 5456 and 5511): the call
-    goes on in a thread of its own then, and Spark's next attempt at the task fences its producer.
+    librdkafka 2.16's send_offsets_to_transaction may neither return nor time out (its issues 5456 and 5511): in that
+    case the call goes on in a thread of its own, and Spark's next attempt at the task fences its producer.
 
     Raises:
         RuntimeError: it did not return, or did not succeed, in time.

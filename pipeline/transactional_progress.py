@@ -1,4 +1,4 @@
-"""What a transactional publication keeps beside its checkpoint, and what must hold of it before it goes on."""
+"""The state that a transactional publication keeps beside its checkpoint, and the checks before it resumes."""
 
 import json
 import uuid
@@ -17,7 +17,7 @@ _ASK_TIMEOUT_S: Final = 30.0
 def open_sink(
     files: "JobFiles", root: str, access: "KafkaAccess", topic: str, *, is_new: bool
 ) -> TransactionalSink:
-    """Return the sink of a publication: a new one under a new name, or the one that the checkpoint tells of.
+    """Return the sink of a publication: a new one under a new name, or the one that the checkpoint names.
 
     Args:
         files: Reach the checkpoint.
@@ -61,7 +61,7 @@ def open_sink(
 
 
 def _begin(sink: TransactionalSink) -> None:
-    """Note that nothing has been sent: a group without offsets is then one that was forgotten."""
+    """Write zero offsets: from then on a group without offsets is one that the cluster has forgotten."""
     from confluent_kafka import KafkaException, TopicPartition
 
     consumer = sink.consumer()
@@ -90,7 +90,7 @@ def _offsets(sink: TransactionalSink) -> list[int]:
 
 
 def _is_unfinished(files: "JobFiles", root: str) -> bool:
-    """Whether a batch was planned that Spark has not noted as done."""
+    """Return whether a batch was planned that Spark has not marked as done."""
     planned, done = (
         max((int(name) for name in files.names(f"{root}/stream/{kind}") if name.isdigit()), default=-1)
         for kind in ("offsets", "commits")

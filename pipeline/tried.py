@@ -1,4 +1,4 @@
-"""Expressions of the user that fail on a record: a failure is the record's, and not the end of the job."""
+"""User expressions that may fail on a record: the failure concerns that record, and does not end the job."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +10,13 @@ def tried(expressions: "dict[str, Column]", only_where: "Column") -> "Column":
     """Return a struct of expressions, null where one of them fails.
 
     Spark's strict arithmetic (ANSI) raises for a value that does not fit. SQL has a `try_` variant of some functions;
-    the expression behind those, `TryEval`, takes any. Loose arithmetic is no way out: a number that overflows becomes
-    another one.
+    the expression behind those, `TryEval`, takes any. Turning ANSI off is no alternative: a number that overflows
+    becomes another one.
 
     Args:
         expressions: By the name that each has in the struct.
-        only_where: Which rows to evaluate, not a constant. Spark evaluates what an expression has twice ahead of it,
-            where no failure is caught, unless that is under a condition.
+        only_where: Which rows to evaluate, not a constant. Spark evaluates a common subexpression ahead of the whole,
+            where no failure is caught, unless it is under a condition.
     """
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F

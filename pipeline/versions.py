@@ -1,8 +1,8 @@
-"""Which Spark, and which jars beside it: the one place to change when moving up.
+"""The versions of Spark and of the jars beside it: the one place to change for an upgrade.
 
-The connector has Spark's version, the rest is what that version of the connector depends on. `pyspark` in
-pyproject.toml names the same version; a test compares them. What the wheel of PySpark carries already (lz4,
-snappy, slf4j) is not listed.
+The connector has Spark's version; the rest are the dependencies of that version of the connector. `pyspark` in
+pyproject.toml names the same version; a test compares them. Jars in PySpark's wheel (lz4, snappy, slf4j) are not
+listed.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Artifact:
 
     @property
     def coordinate(self) -> str:
-        """``group:name:version``, as spark-submit's --packages takes it."""
+        """``group:name:version``, as spark-submit's --packages accepts it."""
         return f"{self.group}:{self.name}:{self.version}"
 
     @property
@@ -37,8 +37,8 @@ class Bundle:
 
     Attributes:
         name: For people.
-        package: What a resolver is asked for.
-        jars: What must be there, ``package`` among them.
+        package: The artifact that a resolver fetches.
+        jars: All jars of the bundle, ``package`` included.
     """
 
     name: str

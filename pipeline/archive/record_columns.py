@@ -1,6 +1,6 @@
 """Records to columns, many at a time.
 
-Where the fields stand, wire/records/columns.py finds for all records at once; here Arrow gathers keys and values.
+wire/records/columns.py finds the fields of all records at once; here Arrow gathers keys and values.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary(
 
 @dataclass(frozen=True, slots=True)
 class RecordColumns:
-    """The fields of consecutive records; deltas are against their batches."""
+    """The fields of consecutive records; deltas are relative to their batches."""
 
     timestamp_delta: Integers
     offset_delta: Integers
@@ -35,12 +35,12 @@ def decode_columns(data: bytes, starts: Integers, ends: Integers) -> RecordColum
     """Decode all fields of records.
 
     Args:
-        data: As for ``record_starts``, with ``PADDING`` behind it.
+        data: As for ``record_starts``, with ``PADDING`` after it.
         starts: Where each record begins, after its length.
         ends: Where each ends.
 
     Raises:
-        CorruptRecordError: a field leads out of its record.
+        CorruptRecordError: a field reaches beyond its record.
     """
     fields = record_fields(data, starts, ends)
     buffer = pa.py_buffer(data)
@@ -56,7 +56,7 @@ def decode_columns(data: bytes, starts: Integers, ends: Integers) -> RecordColum
 def _gather(buffer: Any, starts: Integers, ends: Integers, is_null: npt.NDArray[np.bool_]) -> Any:
     """Copy slices of a buffer into a binary array.
 
-    The buffer is taken as a binary array of slices and the gaps between them; every second element is wanted.
+    The buffer is seen as a binary array of slices and the gaps between them, of which every second element is taken.
     """
     count = len(starts)
     if not count:

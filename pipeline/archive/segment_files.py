@@ -1,4 +1,4 @@
-"""Which segments a log directory holds."""
+"""The segments of log directories."""
 
 import os
 import re
@@ -40,7 +40,7 @@ def segment_files(
     Args:
         directories: Brokers' log directories.
         topics: Only these; none means all.
-        pattern: Only topics whose whole name this regular expression fits.
+        pattern: Only topics whose whole name matches this regular expression.
 
     Raises:
         OSError: a directory cannot be read.

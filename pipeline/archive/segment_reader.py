@@ -1,4 +1,4 @@
-"""One segment to Arrow batches: batch headers and codecs by our own readers, records as columns."""
+"""Converting one segment to Arrow batches: our own readers do batch headers and codecs, records become columns."""
 
 import mmap
 import os
@@ -55,7 +55,7 @@ def read_segment(
     """Return the records of a segment.
 
     Args:
-        segment: Which one. What a broker appends while it is read is not seen.
+        segment: The segment. What a broker appends during the read is not seen.
         drop_aborted: Leave out the records of aborted transactions.
         with_control: Return the markers of transactions too.
 
@@ -189,7 +189,7 @@ def _timestamps(milliseconds: Any) -> Any:
 
 
 def _legacy_batch(segment: SegmentFile, records: Any, is_append_time: bool) -> "pa.RecordBatch":
-    """Return the records of a message of the formats before batches, which know no producers, epochs or headers."""
+    """Return the records of a message of the formats before batches, which have no producers, epochs or headers."""
     rows: list[Record] = list(records)
     count = len(rows)
     stamps = np.array([record.timestamp for record in rows], np.int64)

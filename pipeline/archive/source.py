@@ -17,7 +17,7 @@ _OPTIONS: Final = frozenset(
 
 
 class OttlaLogDataSource(DataSource):
-    """Reads the segments of brokers' log directories, one Spark partition a segment.
+    """Reads the segments of brokers' log directories, with one Spark partition for each segment.
 
     Options: path (a log directory, several with commas), topic (names, with commas), topicPattern, includeActive (also
     the segments that a running broker appends to; false), dropAborted (false), includeControl (false).

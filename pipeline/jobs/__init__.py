@@ -1,1 +1,1 @@
-"""The jobs: each a configuration, a check before it starts, what it runs, and a main program for spark-submit."""
+"""The jobs: each has a configuration, a check before it starts, a run function, and a main program for spark-submit."""

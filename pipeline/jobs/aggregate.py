@@ -2,8 +2,8 @@
 
 The sink is at least once, and a replay changes nothing: a batch that is run again starts from the state before it and
 reads the same offsets, so that it writes the same values under the same keys, and batches follow one another. The last
-record of a key is the current value, whatever stands before it. (Sums of floating-point numbers may differ in their
-last digits, as the order of additions may.)
+record of a key is the current value, whatever precedes it. (Sums of floating-point numbers may differ in their last
+digits, as the order of additions may.)
 
 Plain Spark: spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0 --py-files ottla-pipeline.zip
     pipeline/jobs/aggregate.py --bootstrap-server ... --spec ... --checkpoint ...

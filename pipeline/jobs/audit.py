@@ -1,8 +1,8 @@
-"""audit: what a topic holds, and whether that is what it should hold; or the difference between two clusters.
+"""audit: the content of a topic, and whether it is as it should be; or the difference between two clusters.
 
-Offsets that are missing are counted, not judged: transaction markers and compaction leave gaps too. Duplicates and
-order need to know what a record's identity is: --id, or --producer and --number. Two sides are compared by --id, else
-by partition and offset.
+Missing offsets are counted, but are no fault: transaction markers and compaction leave gaps too. Duplicates and order
+are found by a record's identity: --id, or --producer and --number. Two sides are compared by --id, else by partition
+and offset.
 
 Plain Spark: spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0 --py-files ottla-pipeline.zip
     pipeline/jobs/audit.py --bootstrap-server ... --topic ...
@@ -47,7 +47,7 @@ def run(spark: "SparkSession", config: AuditConfig, report: Report, stop: Stop) 
         The report: a list of partitions for each side, totals, the difference, and examples of each fault.
 
     Raises:
-        JobError: a fault of ``fail_on`` was found; the report was given before.
+        JobError: a fault of ``fail_on`` was found; the report was sent before.
     """
     from pipeline.auditing import Audit
 

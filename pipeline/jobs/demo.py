@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoConfig:
-    """Where it runs, and where its output goes."""
+    """Where the demo runs, and where its output goes."""
 
     bootstrap_server: str | None = field(
         default=None,

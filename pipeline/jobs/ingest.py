@@ -1,8 +1,8 @@
 """ingest: topics to a partitioned table, each record once.
 
 The table is exactly once: the checkpoint holds which offsets belong to a batch before the batch is read, and the
-table's log (`_spark_metadata`, or Delta's) takes a batch's files all at once and each batch once. What does not parse
-goes to a dead-letter topic by a query of its own over the same records, at least once.
+table's log (`_spark_metadata`, or Delta's) takes a batch's files all at once and each batch once. Records that do not
+parse go to a dead-letter topic, through a query of its own over the same records, at least once.
 
 Plain Spark: spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0 --py-files ottla-pipeline.zip
     pipeline/jobs/ingest.py --bootstrap-server ... --topic ... --table ...
@@ -51,10 +51,10 @@ def _check(config: IngestConfig) -> None:
 
 
 def _require_no_loop(config: IngestConfig) -> None:
-    """Refuse to read the topic that the dead letters go to: each letter would be one again.
+    """Refuse to read the topic that the dead letters go to: each letter would become a dead letter again.
 
     Raises:
-        JobError: naming the option to change; or the pattern is no regular expression.
+        JobError: naming the option to change; or the pattern is not a regular expression.
     """
     try:
         fits = config.topic_pattern is not None and re.fullmatch(

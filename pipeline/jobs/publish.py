@@ -1,12 +1,12 @@
 """publish: a table or files to a topic.
 
-The files are a stream: the checkpoint knows which of them went out, and a run that was cut short goes on with the batch
-that it was at, whose records then stand twice in the topic. A reader that keeps the last record of each key does not
-notice, so give a key that is unique in the table; in a compacted topic nothing but the last one stays.
+The files are a stream: the checkpoint records which of them were sent, and a run that was interrupted repeats its last
+batch, whose records may then be in the topic twice. A reader that keeps the last record of each key does not notice, so
+give a key that is unique in the table; in a compacted topic nothing but the last one stays.
 
 The connector's sink has no column for a record's timestamp. With --timestamp the records are sent by librdkafka from
-Spark's Python workers instead. So they are with --transactional, in transactions that carry the progress with the rows:
-a reader of committed data then has each row once, whatever was cut short.
+Spark's Python workers instead. With --transactional they are too, in transactions that carry the progress with the
+rows: a reader of committed data then gets each row once, whatever was interrupted.
 
 Plain Spark: spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0 --py-files ottla-pipeline.zip
     pipeline/jobs/publish.py --bootstrap-server ... --source ... --topic ...
@@ -42,10 +42,10 @@ def _check(config: PublishConfig) -> None:
 
 
 def run(spark: "SparkSession", config: PublishConfig, report: Report, stop: Stop) -> dict[str, Any]:
-    """Publish what is there, or go on until asked to stop.
+    """Publish the present files, or go on until asked to stop.
 
     Returns:
-        rows and batches that went out.
+        rows and batches that were sent.
     """
     from pipeline.publication import Publication
 
