@@ -58,7 +58,7 @@ class DirectoryIdentity:
                 )
 
     def write(self, cluster_id: str, broker_id: BrokerId, zxid: int) -> None:
-        """Write the owner and the time of first use into every usable directory that lacks them.
+        """Write the owner, and the transaction of first use, into every usable directory that lacks them.
 
         Args:
             cluster_id: the cluster's.

@@ -82,9 +82,7 @@ class InvalidTimestampError(InvalidRecordError):
 
 
 class UnsupportedCodecError(LogError):
-    """A compression codec that the batch's format cannot carry, or an unknown one:
-    UNSUPPORTED_COMPRESSION_TYPE.
-    """
+    """A compression codec that the batch's format cannot carry, or an unknown one: UNSUPPORTED_COMPRESSION_TYPE."""
 
     kafka_error = Error.UNSUPPORTED_COMPRESSION_TYPE
 

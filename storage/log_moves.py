@@ -99,7 +99,7 @@ class LogMoves:
     def promote(self, partition: TopicPartition) -> Log:
         """Let the future log take its log's place: from now on `get` returns it.
 
-        Quick, and for the broker's loop. It takes over the old log's state that is not in the records.
+        Quick, and for the broker's loop. The future log takes over the state that is not in the records.
 
         Returns:
             The old log, for `finish_promotion`.

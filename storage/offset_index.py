@@ -85,7 +85,7 @@ class OffsetIndex:
         return OffsetPosition(Offset(self.base_offset + relative), position)
 
     def offset_beyond(self, position: int) -> Offset | None:
-        """Return an offset at or above every record that ends before a position; None where the index has none."""
+        """Return an offset above all records before a position; None where the index has none."""
         slot = self.entries.search(position - 1, _position) + 1
         if slot >= len(self.entries):
             return None

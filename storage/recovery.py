@@ -2,10 +2,11 @@
 
 After a clean stop the files are believed as they are, and almost none of them is read. After any other:
 
-1. `.deleted` and `.cleaned` files go. `.swap` files are complete: the segments that they replace go, they
-take their names. 2. Every segment from the one that holds the recovery point on is read: batch by batch its checksum is
-compared, and indexes, leader epochs and producer state are rebuilt. At the first damage the log is cut, and later
-segments are removed.
+1. `.deleted` and `.cleaned` files go. `.swap` files are complete: the segments that they replace go, they take their
+   names.
+2. Every segment from the one that holds the recovery point on is read: batch by batch its checksum is compared, and
+   indexes, leader epochs and producer state are rebuilt. At the first damage the log is cut, and later segments are
+   removed.
 3. Leader epochs and snapshots beyond the end go.
 
 The recovery point itself does not move: only a flush moves it.

@@ -75,7 +75,7 @@ class Verifications:
             self._entries.pop(producer_id, None)
 
     def remove_expired(self, now: WallMs, expiration_ms: int) -> None:
-        """Drop the entries that are as old as the producer expiration."""
+        """Drop the entries that are at least as old as the producer expiration."""
         for producer_id, entry in tuple(self._entries.items()):
             if now - entry.since >= expiration_ms:
                 del self._entries[producer_id]

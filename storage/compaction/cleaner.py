@@ -376,8 +376,7 @@ class Cleaner:
         """Remove the files that a stopped worker left behind.
 
         They may lie in a log that has since been created under the same name: nobody else cleans that before `release`,
-            and an
-        unfinished file would mislead its recovery.
+        and an unfinished file would mislead its recovery.
         """
         log = cleaning.log
         if log.log_directory.is_offline:

@@ -40,7 +40,7 @@ def _end_with(broker: int) -> None:
     """Make this process end when its broker does.
 
     A broker that was killed and starts again soon cleans the same log: two workers that write the same file would
-        corrupt it.
+    corrupt it.
     """
     if sys.platform == "linux":
         # The signal comes when the broker's thread that started this process ends; that thread waits for us.
