@@ -19,9 +19,9 @@ from storage.segments import Segments
 from wire.types import Offset
 
 INDEX_STAYS_S: Final = 30.0
-"""How long an index that was used is believed to be in memory."""
+"""How long an index is assumed to stay in memory after its use, in seconds."""
 LOOKED_AT: Final = 8192
-"""How much of a .log a lookup reads first, in bytes, from where the index leads."""
+"""How much of a .log a lookup reads first, in bytes, from the indexed position on."""
 _AHEAD: Final = 256 * 1024
 
 

@@ -30,7 +30,7 @@ from wire.types import NO_TOPIC_ID, Offset, TopicId, TopicPartition
 _log: Final = logging.getLogger(__name__)
 
 NewLog = Callable[[TopicPartition, LogDirectory, str, LogConfig, TopicId], Log]
-"""Makes the object of a log, which is not open yet: partition, log directory, its own directory, settings, topic id."""
+"""Creates the object of a log, not open yet: partition, log directory, its own directory, settings, topic id."""
 
 
 class LogMoves:

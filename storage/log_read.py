@@ -10,7 +10,7 @@ from wire.records.batch import LOG_OVERHEAD
 from wire.types import Offset
 
 HOT_BYTES: Final = 64 << 20
-"""How much of the end of a log was written so lately that it is in memory."""
+"""How many bytes at the end of a log are recent enough to be in memory."""
 
 
 class LogRead(NamedTuple):

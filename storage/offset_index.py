@@ -15,7 +15,7 @@ from wire.types import Offset
 
 ENTRY_SIZE: Final = 8
 RELATIVE_OFFSET_MAX: Final = 0x7FFFFFFF
-"""How far an offset may be from its segment's base: what an entry of an index can hold."""
+"""How far an offset may be from its segment's base: the most that an index entry can hold."""
 _ENTRY: Final = struct.Struct(">ii")
 _RELATIVE: Final = struct.Struct(">i")
 _POSITION_AT: Final = 4

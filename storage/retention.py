@@ -15,7 +15,7 @@ from storage.segments import Segments
 from wire.types import Offset, WallMs
 
 Predicate = Callable[[Segment, Segment | None], bool]
-"""Of a segment and its successor: whether the first may go."""
+"""Given a segment and its successor, returns whether the segment may be removed."""
 
 
 def deletable(segments: Segments, high_watermark: Offset, may_go: Predicate) -> list[Segment]:

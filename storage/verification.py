@@ -18,7 +18,7 @@ class VerificationToken:
 
 
 NO_TOKEN: Final = VerificationToken()
-"""Belongs to no question: a batch with it is appended only into a transaction that is open already."""
+"""The token of no question: a batch with it is appended only to a transaction that is already open."""
 
 
 class VerificationEntry:

@@ -34,7 +34,7 @@ from wire.types import MonotonicSeconds, Offset, TopicPartition, WallMs
 _log: Final = logging.getLogger(__name__)
 
 FAILURES_MAX: Final = 3
-"""How often in a row a log's worker may die before the log is taken for the reason."""
+"""How often in a row a log's worker may die before the log is considered uncleanable."""
 _DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 

@@ -74,7 +74,7 @@ class CleanedGroup:
 
 
 OnGroup = Callable[[CleanedGroup], None]
-"""Called with each group as soon as its files are on disk; the worker does not touch them any more."""
+"""Called with each group as soon as its files are on disk; the worker no longer touches them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from typing import Final
 
 EXACT_LENGTH_MAX: Final = 16
 _ENTRY_BYTES: Final = 190
-"""What a key costs at most: its bytes object, its offset, and a dictionary that has just grown."""
+"""The most bytes that a key takes: its bytes object, its offset, and its share of a dictionary that has just grown."""
 
 
 class OffsetMap:

@@ -12,7 +12,7 @@ from typing import IO, Final
 from storage.compaction.job import CleanedGroup, CleaningJob, CleaningResult, OnGroup, WorkerFailedError
 
 _ROOT: Final = str(Path(__file__).resolve().parents[__name__.count(".")])
-"""Where the worker finds our top-level package, in the repository and when it is installed."""
+"""The folder in which the worker finds our top-level package, in the repository and when it is installed."""
 
 
 class WorkerProcess:
