@@ -110,9 +110,9 @@ class ApiKey(IntEnum):
 
 
 ENTRIES_MAX: Final = 90_000
-"""How many entries the arrays of a request may have together: what no client needs, and yet no broker stumbles over."""
+"""How many entries the arrays of a request may have together: more than clients need, and few enough for a broker."""
 UNBOUNDED_ENTRIES: Final = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA})
-"""Requests of the controller, whose entries only the size of the frame limits: they may name all partitions."""
+"""Requests of the controller, whose entries are limited only by the frame's size: they may name all partitions."""
 
 FIRST_OWN_KEY: Final = ApiKey.WATCH_SESSION
 """From this key on APIs are Ottla's own."""
@@ -252,4 +252,6 @@ _APIS = (
 )
 
 API_TABLE: Final[Mapping[int, Api]] = MappingProxyType({api.key: api for api in _APIS})
-"""The APIs that Kafka 3.9 serves on a ZooKeeper-mode broker, and our own, by key. Which we serve, the handlers say."""
+"""The APIs that Kafka 3.9 serves on a ZooKeeper-mode broker, and our own, by key. The handlers decide which we
+serve.
+"""

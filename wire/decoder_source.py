@@ -37,7 +37,7 @@ def compile_decoder(cls: type[Message], version: int) -> Callable[..., Any]:
 
 
 _FEW_NUMBERS: Final = 8
-"""Arrays of so many numbers are no entries: the replicas of a partition."""
+"""Arrays of at most this many numbers do not count as entries: the replicas of a partition."""
 
 
 def _malformed(name: str, version: int, position: int, error: Exception) -> RemoteProtocolError:

@@ -19,7 +19,7 @@ from wire.varints import fit_text, put_string_length, put_tags, put_uvarint
 WireType = Primitive | Array | type[Struct]
 
 NOT_COPIED = frozenset({FileRange, UncopiedRecords})
-"""What stands for bytes that are sent from where they are."""
+"""The types that stand for bytes that are not copied into the frame."""
 
 
 def compile_encoder(cls: type[Message], version: int) -> Callable[..., None]:

@@ -4,7 +4,7 @@ import errno
 from typing import Final, Protocol
 
 NOWAIT_UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
-"""What file systems in memory answer to a read that must not wait."""
+"""Errors of in-memory file systems for a read that must not wait."""
 
 
 class HasFileNumber(Protocol):

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, NewType
 
 BrokerId = NewType("BrokerId", int)
 BrokerEpoch = NewType("BrokerEpoch", int)
-"""The czxid of a broker's registration znode: which life of the broker is meant."""
+"""The czxid of a broker's registration znode: it tells one registration of a broker from the next."""
 Offset = NewType("Offset", int)
 LeaderEpoch = NewType("LeaderEpoch", int)
 ControllerEpoch = NewType("ControllerEpoch", int)

@@ -19,7 +19,7 @@ Integers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 _RUN_MIN: Final = 16
-"""Records of one size in a row from which guessing pays."""
+"""How many records of equal size in a row make a guess worthwhile."""
 _WALK: Final = 64
 """Records walked one by one before the next guess."""
 

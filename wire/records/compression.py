@@ -26,7 +26,7 @@ from typing import Any, Final
 from wire.records.errors import CorruptRecordError, UnsupportedCompressionError
 
 DECOMPRESSED_SIZE_MAX: Final = 128 * 1024 * 1024
-"""What one batch may decompress to where the caller sets no limit of its own: bytes."""
+"""The most bytes that one batch may decompress to, where the caller sets no limit of its own."""
 
 _READ_SIZE_MIN: Final = 64 * 1024
 _READ_SIZE_MAX: Final = 4 * 1024 * 1024
