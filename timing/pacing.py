@@ -7,9 +7,9 @@ import trio
 from timing.clock import Clock
 
 TURN_S: Final = 0.004
-"""How long such work may hold the loop at a time, in seconds."""
+"""How long such work may block the loop at a time, in seconds."""
 ITEMS_MAX: Final = 64
-"""How many items it may handle at a time, however quickly: where time stands still, as in a simulation."""
+"""How many items it may handle at a time, however quickly: a limit for simulations, where time stands still."""
 
 
 class Pacer:

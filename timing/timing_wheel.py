@@ -23,7 +23,7 @@ import trio
 WHEEL_SIZE: Final = 20
 """Buckets a level spans."""
 SPANS_MS: Final[tuple[int, ...]] = tuple(WHEEL_SIZE**level for level in range(1, 9))
-"""How far each level reaches; the last reaches 296 days, and holds what is further too."""
+"""How far each level reaches; the last reaches 296 days, and holds later timers too."""
 TOP_LEVEL: Final = len(SPANS_MS) - 1
 EXPIRED_AT_ONCE: Final = 256
 """Timers expired before other tasks get their turn."""
@@ -65,7 +65,7 @@ class CallTimer(TimerEntry):
 
 
 _Bucket = dict[TimerEntry, None]
-"""The timers of one bucket in the order of their adding (a set would not keep it, nor a run from a seed)."""
+"""The timers of one bucket in the order in which they were added (a set would lose it, and a run its repeatability)."""
 
 
 class TimingWheel:
