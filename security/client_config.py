@@ -17,7 +17,7 @@ _IGNORED: Final = frozenset(
     {"ssl.protocol", "ssl.provider", "ssl.keymanager.algorithm", "ssl.trustmanager.algorithm"}
     | {"ssl.secure.random.implementation", "sasl.kerberos.service.name"}
 )
-"""Keys of the Java client without a meaning here, which do no harm."""
+"""Keys of the Java client that have no meaning here and do no harm."""
 _SERVED: Final = frozenset(
     {"sasl.mechanism", "sasl.jaas.config"}
     | {

@@ -23,7 +23,7 @@ from wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResp
 PLAIN: Final = "PLAIN"
 OAUTHBEARER: Final = "OAUTHBEARER"
 MECHANISMS: Final = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
-"""What there is; GSSAPI (Kerberos) is not served."""
+"""The mechanisms that are served; GSSAPI (Kerberos) is not."""
 _AUTHENTICATE_MAX: Final = 2
 
 

@@ -25,7 +25,7 @@ ITERATIONS_MIN: Final = 4096
 ITERATIONS_MAX: Final = 16384
 """The iterations that a stored credential may have."""
 _CLIENT_ITERATIONS_MAX: Final = 10_000_000
-"""What a server may make our client compute before it looks like an attack on its CPU."""
+"""The most iterations that our client computes for a server: more would look like an attack on its CPU."""
 
 
 class ScramMechanism(Enum):
