@@ -32,7 +32,7 @@ from wire.types import BrokerId
 
 PORT: Final = 9092
 LOOK_AGAIN_S: Final = 0.01
-"""How often `SimulatedCluster.wait` looks, in simulated time."""
+"""The interval at which `SimulatedCluster.wait` checks, in seconds of simulated time."""
 
 _T = TypeVar("_T")
 

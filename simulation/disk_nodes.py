@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 Choose = Callable[[int], int]
-"""Given n, a number from 0 to n: where the test's source of chance decides."""
+"""Given n, returns a number from 0 to n: here the test's source of chance decides."""
 
 
 @dataclass(slots=True)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 FIRST_FREE_PORT: Final = 32768
 FORGET_EVERY: Final = 64
-"""Connections between two machines after which those that are over are forgotten."""
+"""After this many connections between two machines, those that are over are forgotten."""
 NOTES_MAX: Final = 2000
 """How many of the last events are kept to explain a failing seed."""
 

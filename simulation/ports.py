@@ -22,7 +22,7 @@ from wire.file_range import FileRange
 logger = logging.getLogger(__name__)
 
 POISON: Final = b"\xdd"
-"""What a receive buffer is full of once nobody may look at it."""
+"""The byte that fills a receive buffer once it may no longer be read."""
 
 
 class PoisoningPool(BufferPool):

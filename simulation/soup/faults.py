@@ -327,4 +327,4 @@ FAULTS: Final[Mapping[str, tuple[Fault, Callable[[Random, int], Fields]]]] = {
     "slow-disk": (slow_disk, _slow),
     "clock": (jump_clock, _jump),
 }
-"""By name: what does it, and what draws when and to whom."""
+"""Each fault by name: its function, and the function that draws its parameters."""

@@ -33,7 +33,7 @@ Operation = Callable[[World, Happening], Awaitable[None]]
 
 CHURN: Final = "churn-{}"
 CHURN_TOPICS: Final = 3
-"""Topics that come and go, of which nothing is asked but that they leave nothing behind."""
+"""Topics that are created and deleted; the only check is that they leave nothing behind."""
 _TIMEOUT_MS: Final = 2_000
 _SET: Final = 0
 _TOPIC_CONFIGS: Final = 2
@@ -131,4 +131,4 @@ OPERATIONS: Final[Mapping[str, tuple[Operation, Callable[[Random, int], Mapping[
     "configure": (configure, _nothing),
     "move-directory": (move_directory, _partition),
 }
-"""By name: what does it, and what draws to which partition and broker."""
+"""Each operation by name: its function, and the function that draws its partition and broker."""

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any, Final
 
 CONTROLLER: Final = -1
-"""In place of a broker: the one that is controller when the time has come."""
+"""In place of a broker's id: the broker that is the controller at that time."""
 MOST_BROKERS: Final = 5
 ORDERS_PARTITIONS: Final = 3
 
@@ -117,7 +117,7 @@ def read_plan(text: str, kinds: Collection[str]) -> Plan:
 
 
 Draw = Callable[[Random, int], Mapping[str, Any]]
-"""Gives the fields of a happening beside its time and kind, for a number of brokers."""
+"""Draws the fields of a happening other than its time and kind, for a number of brokers."""
 
 
 def make_plan(

@@ -27,7 +27,7 @@ HEALED_WITHIN_S: Final = 120.0
 ENDED_WITHIN_S: Final = 240.0
 _STARTS_MAX: Final = 30
 CALM_S: Final = 2.0
-"""How long producers go on after everything has healed."""
+"""How long producers go on after everything has healed, in seconds."""
 
 
 @dataclass(slots=True)
