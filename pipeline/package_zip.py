@@ -10,9 +10,9 @@ from host.user_cache import user_cache
 
 PACKAGES: Final = ("host", "pipeline", "storage", "timing", "wire")
 _TOP: Final = Path(__file__).parents[__name__.count(".")]
-"""Where our top-level packages stand: the repository, or site-packages with `ottla` in it."""
+"""The folder of our top-level packages: the repository, or site-packages with `ottla` in it."""
 _PARENT: Final = Path(__file__).parent.parent
-"""Where `PACKAGES` stand: the repository, or `ottla` in site-packages."""
+"""The folder of `PACKAGES`: the repository, or `ottla` in site-packages."""
 
 
 def package_zip(folder: Path | None = None) -> Path:

@@ -23,7 +23,7 @@ PARSED: Final = "_ottla_parsed"
 REASON: Final = "_ottla_reason"
 EXTRA: Final = "extra_fields"
 PLACE: Final = ("topic", "partition", "offset", "timestamp", "key")
-"""The connector's columns that stand beside the fields, as ``kafka_topic`` and so on."""
+"""The connector's columns that are kept beside the fields, as ``kafka_topic`` and so on."""
 FORMS: Final = ("raw", "json", "csv", "avro")
 _FRAME: Final = "_ottla_frame"
 _VALUE: Final = "_ottla_value"

@@ -34,7 +34,7 @@ from pipeline.versions import Bundle
 STOP_TIMEOUT_S: Final = 60.0
 MASTER_TIMEOUT_S: Final = 5.0
 QUICK_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
-"""For what lasts a minute: a driver that starts sooner, and never gets to its full speed."""
+"""For jobs that last a minute: the driver starts sooner, but never reaches full speed."""
 _LOOK_AGAIN_S: Final = 0.2
 
 Show = Callable[[str, Mapping[str, Any]], None]

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
 WRITERS_MAX: Final = 16
 TRANSACTION_TIMEOUT_MS: Final = 300_000
-"""How long a transaction may take: one that its writer left open holds readers up until then, or the next attempt."""
+"""How long a transaction may take: one that its writer left open blocks readers until then, or until the next
+attempt.
+"""
 _CALL_TIMEOUT_S: Final = 30.0
 _PATIENCE_S: Final = 180.0
-"""How long a call is repeated that fails for a passing reason, or waited for that does not return."""
+"""How long to repeat a call that fails for a passing reason, or to wait for one that does not return, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)

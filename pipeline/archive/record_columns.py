@@ -15,7 +15,7 @@ from wire.records.errors import CorruptRecordError
 from wire.records.record import read_varint
 
 PADDING: Final = bytes(32)
-"""Follows the records, so that a damaged last one is noticed by its numbers rather than by the end of the buffer."""
+"""Follows the records, so that a damaged last one shows in its lengths rather than at the end of the buffer."""
 
 _HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
