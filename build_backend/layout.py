@@ -22,7 +22,7 @@ from typing import Final
 
 TOP: Final = "ottla"
 MOVED: Final = ("wire", "timing", "host", "security", "storage", "cluster", "pipeline", "simulation")
-"""The packages that stand at the root of the repository, and below `ottla` in the distribution."""
+"""The packages at the root of the repository, which are below `ottla` in the distribution."""
 METADATA: Final = ("pyproject.toml", "README.md")
 
 
