@@ -36,7 +36,7 @@ from wire.types import NO_TIMESTAMP, ProducerEpoch, ProducerId
 PARTITIONS = 50
 PROCESSES = 2
 _LANES = 16
-"""Connections of a process to each broker: Kafka reads one request of a connection at a time."""
+"""Connections of a process to each broker: Kafka handles one request of a connection at a time."""
 _PERIOD_S = 1.0
 _TIMEOUT_MS = 60_000
 _ADD_PARTITIONS_MAX = 3

@@ -39,7 +39,7 @@ HARMED_S: Final = 2.0
 """How long a broker is paused, slow, or on a bad network."""
 BUSY_S: Final = 10.0
 REQUEST_TIMEOUT_S: Final = 0.5
-"""How long clients let a request hang: where nothing tells of a cut, they notice by this alone."""
+"""How long clients let a request hang: where no event reports a cut, only this time-out does."""
 
 _DEATHS: Final = ("process", "leader", "controller", "both", "leader-cut", "controller-cut")
 _HANGS: Final = ("hung", "blocked", "frozen")
