@@ -216,7 +216,7 @@ class Ingestion:
         if config.extra_fields and config.form == "json":
             added[EXTRA] = "--extra-fields"
         if config.event_time is not None:
-            # A plain timestamp column stays as it is.
+            # A field event_time that is a timestamp and is used as it is needs no added column.
             kinds = {field.name.lower(): field.dataType.typeName() for field in schema.fields}
             own = (
                 config.event_time.strip(" `").lower() == "event_time"

@@ -165,7 +165,7 @@ def _json(records: "DataFrame", form: Form, with_reason: bool) -> "DataFrame":
     text, mark = F.col("value").cast("string"), F.col("offset").cast("string")
     fields = [(_VALUE, form.schema), (_END, StringType()), (CORRUPT, StringType())]
     frame = StructType([StructField(name, kind) for name, kind in fields])
-    # The newline closes a comment, which a reader's option may allow. No value can contain its own offset.
+    # The newline closes a comment, which a reader's option may allow. No value knows its own offset.
     framed = F.concat(F.lit(f'{{"{_VALUE}":'), text, F.lit(f'\n,"{_END}":"'), mark, F.lit('"}'))
     settings = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, **form.options}
     found = records.withColumn(_FRAME, F.from_json(framed, frame, settings))

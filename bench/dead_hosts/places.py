@@ -29,7 +29,7 @@ from timing.polling import poll_until
 BROKERS: Final = 3
 WAIT_S: Final = 90.0
 SESSION_TIMEOUT_MS: Final = 18_000
-"""Kafka's default: far longer than the pauses, so that none of them is a session timeout."""
+"""Kafka's default: so long that a pause which lasts until the session's timeout stands out."""
 PARTITIONS: Final = 1_000
 """How many of three replicas each are loaded at once."""
 _COMPACTED: Final = {
