@@ -1,4 +1,4 @@
-"""A real ZooKeeper for the contract suites: the jars that PySpark's wheel carries, on the Java at hand."""
+"""A real ZooKeeper for the contract suites: the jars that PySpark's wheel carries, on the machine's Java."""
 
 import os
 import socket
@@ -32,7 +32,7 @@ class RealZooKeeper:
 
     @property
     def hosts(self) -> str:
-        """The address, as `zookeeper.connect` has it."""
+        """The address, as in `zookeeper.connect`."""
         return f"127.0.0.1:{self.port}"
 
     @property
@@ -76,12 +76,12 @@ class RealZooKeeper:
             self._process = None
 
     def pause(self) -> None:
-        """Stop the server from answering, with its connections open."""
+        """Suspend the server; its connections stay open."""
         assert self._process is not None
         os.kill(self._process.pid, 19)
 
     def resume(self) -> None:
-        """Let a paused server go on."""
+        """Resume a paused server."""
         assert self._process is not None
         os.kill(self._process.pid, 18)
 
@@ -108,7 +108,7 @@ class RealZooKeeper:
 def make_real_zookeeper(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[..., RealZooKeeper]]:
-    """Make ZooKeeper servers, each started; they are killed at the end."""
+    """Make and start ZooKeeper servers; kill them at the end."""
     java = find_java().program
     jars = spark_home() / "jars"
     servers: list[RealZooKeeper] = []

@@ -28,13 +28,13 @@ from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 
 class World(Protocol):
-    """A network with a machine that serves and a machine that asks."""
+    """A network with a server machine and a client machine."""
 
     host: str
     dial: Dial
 
     def listeners(self, dispatch: Dispatch, **options: Any) -> Any:
-        """Listeners on one free port, called A."""
+        """Listeners on one free port, with the listener name A."""
         ...
 
 
@@ -88,8 +88,8 @@ async def receive_to_end(link: Link) -> bytes:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Look again and again; what is looked at changes by itself."""
-    while not condition():  # noqa: ASYNC110 - it is plain state, which no event tells of
+    """Poll until a condition holds."""
+    while not condition():  # noqa: ASYNC110 - plain state, with no event to wait for
         await trio.sleep(0.001)
 
 

@@ -198,11 +198,11 @@ def test_a_terminals_ctrl_c_reaches_the_broker_once() -> None:
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        # Two that come at once count as one, so a single key might hide a second signal.
+        # Two pending signals of a kind count as one, so a single key press could hide a second signal.
         for _ in range(30):
             os.write(terminal, b"\x03")
             assert process.stdout.readline() == "int\n"
-        # The guardian takes the lower number first, so it has dealt with the SIGINT when it passes this on.
+        # The guardian takes the lower number first, so it has handled the SIGINT when it passes the SIGTERM on.
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 30
     finally:
@@ -248,7 +248,7 @@ def test_a_hung_broker_is_killed_and_loses_its_session(
             await vanished(zookeeper, f"/hung-{way}")
 
         in_session(real_zookeeper.hosts, main)
-        # Blocked, it dies of the SIGQUIT already, for this one prints nothing.
+        # A blocked loop already dies of the SIGQUIT: unlike a real broker, this process has no handler that prints.
         assert broker.process.wait(60) in (128 + signal.SIGKILL, 128 + signal.SIGQUIT)
 
 
@@ -271,7 +271,7 @@ def test_only_heartbeats_that_stay_away_while_we_are_awake_count() -> None:
     silence = Silence()
     assert not silence.look(1, 1.0, 100.0)
     assert not any(silence.look(1, 1.0, 100.0 + number / 10) for number in range(1, 8))
-    # The machine slept: that look counts as one.
+    # The machine slept: this look counts as a single one.
     assert not silence.look(1, 1.0, 5000.0)
     assert silence.look(1, 1.0, 5000.2)
     assert not silence.look(2, 1.0, 5000.3)
@@ -306,7 +306,7 @@ def test_a_session_is_closed_only_with_its_password(real_zookeeper: RealZooKeepe
         wrong = SessionKey(key.hosts, key.session_id, bytes(16), key.timeout_s)
         assert await trio.to_thread.run_sync(close_session, wrong, time.monotonic)
         assert await zookeeper.exists("/") is not None
-        # Closing a session that is gone is no error.
+        # Closing a session that is gone is not an error.
         gone = SessionKey(key.hosts, key.session_id + 1, key.password, key.timeout_s)
         assert await trio.to_thread.run_sync(close_session, gone, time.monotonic)
 

@@ -1,4 +1,4 @@
-"""What import-linter does not say of our own modules: no two of them import each other, on whatever way around."""
+"""What import-linter does not check: no two of our modules import each other, directly or through others."""
 
 import sys
 from collections.abc import Iterator, Mapping

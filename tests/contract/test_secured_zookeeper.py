@@ -1,4 +1,4 @@
-"""The contract of a session over TLS with a user, on znodes with access control lists; and what is refused."""
+"""The session contract over TLS with a login, on znodes with access control lists; and what is refused."""
 
 import json
 import time
@@ -29,7 +29,7 @@ USER_PASSWORD = 'a "quoted" pass word'
 
 
 class Secured(NamedTuple):
-    """A server that serves TLS and logins, and what a broker's settings for it are."""
+    """A server with TLS and logins, and a broker's settings for it."""
 
     server: RealZooKeeper
     hosts: str
@@ -103,8 +103,8 @@ async def nothing(_zookeeper: ZooKeeper) -> None:
 
 @pytest.mark.parametrize(
     "check",
-    # A write that kazoo's thread has not sent when the server dies is sent later: on a busy machine, with a cipher
-    # between, that happens too often. The check is made without TLS.
+    # A write that kazoo's thread has not sent when the server dies is sent later. Over TLS on a busy machine that
+    # happens too often, so this check runs only without TLS.
     [each for each in CHECKS if each is not check_a_write_under_way_has_an_unknown_outcome],
     ids=lambda check: check.__name__,
 )
@@ -225,7 +225,7 @@ def test_a_dead_brokers_session_is_closed_over_tls(secured: Secured) -> None:
             await nursery.start(dead.run)
             await dead.create("/ephemeral", ephemeral=True)
             key = dead.session_key
-            # As the guardian has it: through memory that both share.
+            # As the guardian gets it: through shared memory.
             shared = secrets.read(secrets.write(key.access))
             key = SessionKey(key.hosts, key.session_id, key.password, key.timeout_s, shared)
             assert await trio.to_thread.run_sync(close_session, key, time.monotonic)

@@ -46,7 +46,7 @@ class Site(Protocol):
         ...
 
     async def silence(self) -> None:
-        """Stop answering, with every connection as it was."""
+        """Stop answering, but leave every connection open."""
         ...
 
     async def restore(self) -> None:
@@ -58,7 +58,7 @@ class Site(Protocol):
         ...
 
     def monotonic(self) -> MonotonicSeconds:
-        """The clock that sessions were made with."""
+        """The clock that the sessions use."""
         ...
 
 
@@ -364,7 +364,7 @@ async def check_silence_ends_the_known_life_of_a_session(site: Site) -> None:
         while zk.session_is_live(now := site.monotonic()):
             seen_live_at = now
             await trio.sleep(granted_s / 20)
-        # Not later than the timeout from the silence on: that is what the fence is for.
+        # At most one timeout after the silence began: that is what the fence is for.
         assert seen_live_at - silent_at <= granted_s
         await site.restore()
         while not zk.session_is_live(site.monotonic()):
@@ -384,7 +384,7 @@ async def check_a_session_is_probed_on_after_an_outage(site: Site) -> None:
             await zk.renew_session()
             await trio.sleep(granted_s / 20)
         await trio.sleep(granted_s * 2)
-        while not zk.session_is_live(site.monotonic()):  # noqa: ASYNC110 - a clock is asked, nothing tells
+        while not zk.session_is_live(site.monotonic()):  # noqa: ASYNC110 - depends on a clock alone
             await trio.sleep(granted_s / 20)
 
 
