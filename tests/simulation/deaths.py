@@ -1,7 +1,7 @@
-"""Brokers die at any write, to ZooKeeper or to a disk, of a story; with their processes, or with their machines' power.
+"""Brokers die at each write of a story, to ZooKeeper or to a disk: they are killed, or their machines lose power.
 
-The first telling counts the writes. In each other one a death happens at one of them; the victims come back, and the
-story has to end as it should: all partitions led, all replicas in sync, and every acknowledged record there.
+The first run counts the writes. In each other run a death happens at one of them; the victims come back, and the story
+has to end as it should: all partitions led, all replicas in sync, and every acknowledged record there.
 """
 
 import itertools
@@ -18,17 +18,17 @@ from simulation.cluster import SimulatedCluster
 from tests.simulation.kill_at_every_write import BROKERS, CONTROLLER, DOWN_S, PATIENCE_S, SETTINGS, Telling
 
 ZOOKEEPER: Final = -1
-"""In place of a broker's disk: the writes are those to ZooKeeper."""
+"""In place of a broker's disk: writes to ZooKeeper are counted."""
 
 
 class Death(NamedTuple):
     """Who dies when, and of what.
 
     Attributes:
-        victims: Broker ids, or `CONTROLLER` for who that is when the story begins. The first one's disk is counted.
+        victims: Broker ids, or `CONTROLLER` for the controller when the story begins. The first one's disk is counted.
         counted: `ZOOKEEPER`, or the victim whose disk's changes are counted.
-        number: At which of the writes.
-        power: Whether what was not synced is lost, on all victims at once; else a process is killed.
+        number: Which write, counted from 1.
+        power: Whether all victims lose power, and what was not synced; otherwise their processes are killed.
     """
 
     victims: tuple[int, ...]
@@ -46,7 +46,7 @@ class Death(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """The writes of one telling: to ZooKeeper, and to each broker's disk."""
+    """The writes of one run: to ZooKeeper, and to each broker's disk."""
 
     zookeeper: int
     disks: dict[int, int]
@@ -60,7 +60,7 @@ class Counts(NamedTuple):
 
 
 async def tell_once(telling: Telling, death: Death | None) -> Counts:
-    """Tell a story with one death, or none; returns the writes that it took."""
+    """Run a story with one death, or none; return the writes that it took."""
     cluster = telling.cluster
     await cluster.wait(telling.has_controller)
     async with trio.open_nursery() as nursery:
@@ -99,7 +99,7 @@ async def _act_and_die(
     if death.counted != ZOOKEEPER:
         cluster.kill_at_change(first, death.number)
     nursery.start_soon(telling.act)
-    # A telling may take fewer writes than the one that was counted; then nobody dies.
+    # A run can take fewer writes than the first one; then nobody dies.
     await cluster.wait(
         lambda: (
             telling._reached.is_set()
@@ -115,7 +115,7 @@ async def _act_and_die(
 
 
 async def die_and_come_back(cluster: SimulatedCluster, victims: Sequence[int], *, power: bool) -> None:
-    """Have brokers die at once, of a kill or of their machines' power, and start them all again after a moment."""
+    """Kill brokers, or cut their machines' power, all at once; start them again after `DOWN_S` seconds."""
     for victim in victims:
         await (cluster.lose(victim) if power else cluster.kill(victim))
     await trio.sleep(DOWN_S)
@@ -130,7 +130,7 @@ async def die_and_come_back(cluster: SimulatedCluster, victims: Sequence[int], *
 def tell(
     story: Callable[[SimulatedCluster], Telling], seed: int, death: Death | None, *, power: bool = False
 ) -> Counts:
-    """Tell a story in a cluster of its own; where power is lost, one that acknowledges only what is on disk."""
+    """Run a story in a cluster of its own; if power is lost, one that acknowledges only what is on disk."""
     counts: list[Counts] = []
     flush = {"log.flush.on.ack": "true"} if power or (death is not None and death.power) else {}
     settings = SETTINGS | flush | getattr(story, "settings", {})
@@ -166,10 +166,10 @@ def deaths(story: Callable[[SimulatedCluster], Telling], victims: Sequence[int])
 
 
 def report_all(stories: Mapping[str, Callable[[], Iterable[tuple[object, Callable[[], object]]]]]) -> int:
-    """Tell every death of every story, print how each story went, and return how many did not end well.
+    """Run every death of every story, print how each story went, and return how many deaths did not end well.
 
     Args:
-        stories: By name: what gives each death, with what tells it.
+        stories: By name, a function that yields each death with the function that runs it.
     """
     logging.disable(logging.CRITICAL)
     failed = 0

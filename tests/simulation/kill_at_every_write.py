@@ -1,6 +1,6 @@
-"""A story that is told again for each of its writes to ZooKeeper, with a broker killed there each time.
+"""A story that is run again for each of its writes to ZooKeeper, with a broker killed at that write.
 
-The first telling counts the writes. In each other one a broker is killed at one of them before its writer hears of it,
+The first run counts the writes. In each other run a broker is killed at one of them, before the writer gets its answer
 or a moment later, when requests of that step are under way; it comes back, and the story has to end as it should.
 """
 
@@ -24,20 +24,20 @@ from wire.schema import Request
 
 TOPIC = "t"
 CONTROLLER = -1
-"""The victim that is looked for when the time has come."""
+"""As the victim: the controller at the time of the kill."""
 BROKERS = 4
 DELAYS_S = (0.0, 0.003, 0.01)
 DOWN_S = 0.5
 SETTINGS = {"auto.leader.rebalance.enable": "false", "zookeeper.session.timeout.ms": "2000"}
 PATIENCE_S = 300.0
-"""In the simulation's time, of which hours cost nothing."""
+"""In simulated time, where hours cost nothing."""
 
 
 class Telling(ABC):
-    """One telling; a subclass says what happens.
+    """One run of a story; a subclass says what happens.
 
     Attributes:
-        cluster: Where.
+        cluster: Where it runs.
         writes: How many writes ZooKeeper has seen since `act` began.
     """
 
@@ -49,22 +49,22 @@ class Telling(ABC):
 
     @abstractmethod
     async def prepare(self, nursery: trio.Nursery) -> None:
-        """Make what the story is about."""
+        """Prepare what the story changes."""
 
     @abstractmethod
     async def act(self) -> None:
-        """Ask for it, again until a broker has accepted it."""
+        """Ask for the change, again until a broker has accepted it."""
 
     @abstractmethod
     def is_done(self) -> bool:
-        """Whether it has come about."""
+        """Whether the change is complete."""
 
     @abstractmethod
     async def check(self) -> None:
-        """Require that it was done well; what `prepare` started still runs."""
+        """Check the outcome; what `prepare` started still runs."""
 
     async def tell(self, victim: int, kill_after: int, delay_s: float, *, guarded: bool) -> None:
-        """Tell the story; with ``kill_after`` 0 nobody is killed."""
+        """Run the story; with ``kill_after`` 0 nobody is killed."""
         cluster = self.cluster
         await cluster.wait(self.has_controller)
         async with trio.open_nursery() as nursery:
@@ -91,7 +91,7 @@ class Telling(ABC):
             self._reached.set()
 
     def controller(self) -> int:
-        """Return the controller, -1 while nobody is."""
+        """Return the controller's id, -1 while there is none."""
         for number, broker in self.cluster.running().items():
             if broker.describe().get("controller", {}).get("active"):
                 return number
@@ -106,7 +106,7 @@ class Telling(ABC):
         )
 
     def partition(self, broker_id: int) -> dict[str, Any]:
-        """Return what a broker says of its replica, nothing where it has none."""
+        """Return a broker's description of its replica; empty if it has none."""
         broker = self.cluster.running().get(broker_id)
         for each in () if broker is None else broker.partition_descriptions():
             if each["topic"] == TOPIC:
@@ -114,7 +114,7 @@ class Telling(ABC):
         return {}
 
     def leader(self) -> int:
-        """Return who says that it leads, -1 where nobody does."""
+        """Return the broker that claims to lead in the highest epoch, -1 if none does."""
         leaders = [b for b in self.cluster.running() if self.partition(b).get("is_leader")]
         return max(leaders, key=lambda b: self.partition(b)["leader_epoch"], default=-1)
 
@@ -133,7 +133,7 @@ class Telling(ABC):
         await self.cluster.wait(lambda: set(self.partition(self.leader()).get("isr") or ()) == set(replicas))
 
     async def ask(self, broker_id: int, request: Request, version: int) -> Any:
-        """Return a broker's answer; None where it cannot be asked."""
+        """Return a broker's response; None if it cannot be reached."""
         if broker_id not in self.cluster.running():
             return None
         client = self.cluster.client(broker_id, timeout_s=2.0)
@@ -154,7 +154,7 @@ def tell(
     *,
     guarded: bool = True,
 ) -> int:
-    """Tell a story once; gives how many writes it took."""
+    """Run a story once; return how many writes it took."""
     writes = 0
 
     async def main() -> None:
@@ -175,7 +175,7 @@ def tell(
 def tell_with_kills(
     story: Callable[[SimulatedCluster], Telling], victim: int, *, guarded: bool, least_writes: int
 ) -> None:
-    """Tell a story once without a death, and then for each of its writes."""
+    """Run a story once without a death, and then for each of its writes and each delay."""
     writes = tell(story, 1)
     assert writes >= least_writes
     for number in range(1, writes + 1):

@@ -11,11 +11,11 @@ from wire.records.record import Record, iter_records
 
 
 class Producing(Telling):
-    """With a producer that repeats what was not acknowledged; a subclass starts `produce`.
+    """A story with a producer that repeats what was not acknowledged; a subclass starts `produce`.
 
     Attributes:
-        acknowledged: The values that were, in order.
-        acknowledged_by: Who acknowledged the last one.
+        acknowledged: The acknowledged values, in order.
+        acknowledged_by: The broker that acknowledged the last one.
     """
 
     def __init__(self, cluster) -> None:
@@ -25,10 +25,10 @@ class Producing(Telling):
 
     async def check(self) -> None:
         acknowledged = list(self.acknowledged)
-        # By the leader that is read from: the high watermark of a new one lags for a moment.
+        # Wait for the leader that is read from to acknowledge: the high watermark of a new one lags for a moment.
         self.acknowledged_by = -1
         await self.cluster.wait(lambda: self.acknowledged_by == self.leader())
-        # A producer that repeats itself may write twice, but never out of order.
+        # A producer that retries can write a record twice, but never out of order.
         first_seen = list(dict.fromkeys(await self._read()))
         assert [value for value in first_seen if value in set(acknowledged)] == acknowledged
 

@@ -1,4 +1,4 @@
-"""What is done to a topic while brokers die; `tests.simulation.deaths` tells them."""
+"""Changes to a topic while brokers die, as stories that `tests.simulation.deaths` runs."""
 
 from typing import ClassVar
 
@@ -90,7 +90,7 @@ class Creation(Producing):
         return len(leaders) == 1 and set(leaders[0]["isr"]) == set(replicas) and all(found)
 
     def replica(self, broker_id: int, index: int) -> dict:
-        """Return what a broker says of its replica of a partition."""
+        """Return a broker's description of its replica of a partition; empty if it has none."""
         broker = self.cluster.running().get(broker_id)
         for each in () if broker is None else broker.partition_descriptions():
             if (each["topic"], each["partition"]) == (TOPIC, index):
@@ -102,7 +102,7 @@ class Creation(Producing):
 
 
 class Addition(Creation):
-    """A topic gets partitions, while its first one is written to."""
+    """A topic gets more partitions, while its first one is written to."""
 
     async def prepare(self, nursery: trio.Nursery) -> None:
         await self.create(REPLICAS)
@@ -307,6 +307,6 @@ STORIES = {
     "election": (Election, (PREFERRED, 1)),
     "configuration": (Configuration, (0, 2)),
 }
-"""By name: a story, and who dies in it beside the controller."""
+"""By name: a story, and who dies in it besides the controller."""
 
 assert all(victim < BROKERS for _, victims in STORIES.values() for victim in victims)

@@ -129,7 +129,7 @@ async def read_all(cluster: SimulatedCluster) -> list[bytes]:
 
 
 async def read(cluster: SimulatedCluster, expected: list[bytes]) -> None:
-    """Read until everything expected is there; a new leader's high watermark may lag for a moment, no longer."""
+    """Read until everything expected is there; a new leader's high watermark can lag for a moment, no longer."""
     with trio.fail_after(10):
         while (found := await read_all(cluster)) != expected:
             assert found == expected[: len(found)]
@@ -176,7 +176,7 @@ def test_a_stopped_broker_gives_its_leaders_away_and_comes_back():
             assert await produce(cluster, b"x") is Error.NONE
             before = leader_of(cluster)
             await cluster.stop(before)
-            # Leadership was given away before the broker left; the new leader hears of it in the same moment.
+            # Leadership moved before the broker left; the new leader learns of it in the same moment.
             await cluster.wait(lambda gone=before: leader_of(cluster) not in (-1, gone), timeout_s=0.1)
             assert in_sync(cluster, 2), "and it left the in-sync replicas"
             await cluster.start(before)

@@ -12,7 +12,7 @@ REPLICAS = [0, 1, 2]
 
 
 class ColdFetch(Producing):
-    """The brokers began anew, so that nothing of their logs has been looked up, and the leader's disk is slow."""
+    """Restarted brokers, which have looked up nothing in their logs yet; the leader's disk is slow."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         super().__init__(cluster)

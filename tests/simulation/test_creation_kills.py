@@ -1,7 +1,7 @@
-"""A topic is created, and a broker is killed after each write to ZooKeeper in turn: it is there, and takes records.
+"""A topic is created, and a broker is killed after each write to ZooKeeper: the topic exists, and takes records.
 
-Between the partition's state in ZooKeeper and the LeaderAndIsr that has replicas make their logs there is a moment in
-which the controller, or a replica, may die; its successor does not know that the partition is new.
+Between the partition's state in ZooKeeper and the LeaderAndIsr that makes replicas create their logs there is a moment
+in which the controller, or a replica, can die; its successor does not know that the partition is new.
 """
 
 from typing import ClassVar
@@ -30,7 +30,7 @@ class Creation(Telling):
     replicas: ClassVar = [0, 1, 2]
 
     async def prepare(self, nursery: trio.Nursery) -> None:
-        """Nothing has to be there."""
+        """Nothing is needed before the creation."""
 
     async def act(self) -> None:
         assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=self.replicas)

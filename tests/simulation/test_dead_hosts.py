@@ -1,4 +1,4 @@
-"""A broker whose guardian dies with it: other brokers close its session, and never that of one that lives."""
+"""A broker whose guardian dies with it: other brokers close its session, and never that of a live broker."""
 
 from collections.abc import Awaitable, Callable
 
@@ -13,13 +13,13 @@ from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 SESSION_TIMEOUT_S = 60
 FOUND_S = 2.0
-"""How soon a dead host is to be found."""
+"""The longest time in which a dead host has to be found."""
 
 
 def simulated(
     seed: int, test: Callable[[SimulatedCluster], Awaitable[None]], *, brokers: int = 3, limit_ms: int = 1000
 ) -> None:
-    """Run a test on a cluster whose sessions last long enough that no timeout explains anything."""
+    """Run a test on a cluster whose sessions are so long that no timeout explains a result."""
 
     async def main() -> None:
         settings = {
@@ -88,7 +88,7 @@ def test_a_dead_host_is_found(seed: int, victims: str, way: str) -> None:
             else:
                 await cluster.lose(number)
         if way == "lost" and victims == "both":
-            # Alone, and without a connection that was ended: that may as well be its own network.
+            # The survivor is alone, and no connection was closed: the fault can as well be its own network.
             await trio.sleep(10)
             assert all(cluster.ensemble.is_alive(each) for each in session_ids)
             return
@@ -121,7 +121,7 @@ def test_hosts_of_five_that_die_at_once_are_found(seed: int, way: str) -> None:
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("lingers_s", [0.02, 0.3])
 def test_a_port_that_outlives_its_connections_hides_no_death(seed: int, lingers_s: float) -> None:
-    """Two of three die at once: all that tells the third one is that their connections ended."""
+    """Two of three die at once: the only sign that the third one has is that their connections ended."""
 
     async def test(cluster: SimulatedCluster) -> None:
         (controller,) = controllers(cluster)
@@ -136,7 +136,7 @@ def test_a_port_that_outlives_its_connections_hides_no_death(seed: int, lingers_
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("later_s", [0.0, 0.1, 0.3])
 def test_a_broker_that_was_slow_before_it_died_is_found(seed: int, later_s: float) -> None:
-    """The third one's questions have just gone unanswered: it must not be without a connection whose end it notices."""
+    """The third one's requests have just gone unanswered: it still needs a connection whose end it notices."""
 
     async def test(cluster: SimulatedCluster) -> None:
         (controller,) = controllers(cluster)
@@ -156,7 +156,7 @@ def test_a_broker_that_was_slow_before_it_died_is_found(seed: int, later_s: floa
 
 @pytest.mark.parametrize("seed", range(2))
 def test_clients_that_ask_meanwhile_are_not_sent_to_the_dead_leader(seed: int) -> None:
-    """Named the same leader again, librdkafka asks a second or two later; named none, it goes on asking."""
+    """Given the same leader again, librdkafka asks only after a second or two; given none, it keeps asking."""
 
     async def test(cluster: SimulatedCluster) -> None:
         (controller,) = controllers(cluster)
@@ -200,7 +200,7 @@ def test_a_host_that_is_cut_off_is_found_once(seed: int) -> None:
         session_id = session_of(cluster, 2)
         cluster.network.isolate("broker-2")
         assert await found_dead(cluster, [session_id]) < FOUND_S
-        # It registers again, for ZooKeeper hears it, and is left alone for a while.
+        # It still reaches ZooKeeper, so it registers again, and is left alone for a while.
         await cluster.wait(lambda: session_of(cluster, 2) != session_id)
         second = session_of(cluster, 2)
         await trio.sleep(5)

@@ -1,8 +1,8 @@
-"""Brokers die at writes of everything that is done to a cluster: a part of all deaths; the rest by running this file.
+"""Brokers die at writes of each kind of change to a cluster: here at some of them; run this file for all.
 
     python -m tests.simulation.test_deaths [STORY ...]
 
-tells every story once for each of its writes, of each kind, with each victim: a few minutes.
+runs every story once for each of its writes, of each kind, with each victim: a few minutes.
 """
 
 import sys
@@ -33,14 +33,14 @@ def test_brokers_die_at_some_writes_of(story: str) -> None:
 
 
 def every_death_of(name: str) -> Iterator[tuple[Death, Callable[[], object]]]:
-    """Yield each death of a story, with what tells it."""
+    """Yield each death of a story, with the function that runs it."""
     story, victims = STORIES[name]
     for death in deaths(story, victims):
         yield death, partial(tell, story, 2, death)
 
 
 def main(names: list[str]) -> int:
-    """Tell everything; returns how many stories did not end well."""
+    """Run everything; return how many deaths did not end well."""
     return report_all({name: partial(every_death_of, name) for name in names or STORIES})
 
 

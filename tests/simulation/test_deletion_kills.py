@@ -1,4 +1,4 @@
-"""A topic is deleted, and a broker is killed after each write to ZooKeeper in turn: it goes, and all of it goes."""
+"""A topic is deleted, and a broker is killed after each write to ZooKeeper in turn: all of the topic goes."""
 
 import pytest
 import trio

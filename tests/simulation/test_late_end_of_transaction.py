@@ -1,4 +1,4 @@
-"""An EndTxn that arrives after its transaction: KAFKA-17754, and who is safe from it.
+"""An EndTxn that arrives after its transaction: KAFKA-17754, and which clients are safe from it.
 
 A producer repeats an EndTxn that is not answered, on another connection, and begins its next transaction. Then the
 first request arrives. It names producer and epoch, which are the same in both transactions, so it ends the second one.
@@ -20,7 +20,7 @@ from wire.messages.end_txn import EndTxnRequest
 
 
 class Outcome(NamedTuple):
-    """What the late request was answered, what the abort was, and what readers of committed data see."""
+    """The answers to the late request and to the abort, and what readers of committed data see."""
 
     late: Error | None
     abort: Error
@@ -28,12 +28,12 @@ class Outcome(NamedTuple):
 
 
 def tell(seed: int, *, closes: bool, new_epoch: bool) -> Outcome:
-    """Commit one transaction with a repeated EndTxn, begin another, have the late one arrive, and abort.
+    """Commit one transaction with a repeated EndTxn, begin another, let the late EndTxn arrive, and abort.
 
     Args:
         seed: Of the simulation.
-        closes: Whether the client closes the connection on which it was not answered.
-        new_epoch: Whether it asks for a new epoch after a request that was not answered.
+        closes: Whether the client closes the connection of the unanswered request.
+        new_epoch: Whether the client asks for a new epoch after the unanswered request.
     """
     outcomes: list[Outcome] = []
 
@@ -80,7 +80,7 @@ def end(producer: Transformer, *, commit: bool) -> EndTxnRequest:
 
 
 async def ended(producer: Transformer, *, commit: bool) -> Error:
-    """End a transaction, and wait until it is complete: return what was answered."""
+    """Send EndTxn, again while another transaction is still being ended; return the error."""
     while True:
         answer = await producer.ask(
             await producer.coordinator(1, producer.name), end(producer, commit=commit), 3
@@ -92,7 +92,7 @@ async def ended(producer: Transformer, *, commit: bool) -> Error:
 
 
 async def connect(client: BrokerClient, producer: Transformer) -> None:
-    """Have a connection before it is cut: a request that changes nothing."""
+    """Connect before the network is cut, by a request that changes nothing."""
     stranger = EndTxnRequest(
         transactional_id=producer.name, producer_id=-5, producer_epoch=0, committed=False
     )
@@ -109,7 +109,7 @@ async def send_late(client: BrokerClient, request: EndTxnRequest, outcome: list[
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_late_commit_ends_the_next_transaction_of_the_epoch(seed: int) -> None:
-    """What Kafka 3.9 does, too, and no broker can tell: docs/divergence.md names it."""
+    """Kafka 3.9 does the same, and no broker can tell the requests apart: docs/divergence.md names it."""
     outcome = tell(seed, closes=False, new_epoch=False)
     assert outcome == Outcome(Error.NONE, Error.INVALID_TXN_STATE, [b"first", b"second"])
 

@@ -1,4 +1,4 @@
-"""What the simulated network does to those who use it: cuts, breaks, lost machines, and the same again from a seed."""
+"""What the simulated network does to its users: cuts, breaks, lost machines, and the same again from a seed."""
 
 import struct
 from collections.abc import Awaitable, Callable
@@ -29,7 +29,7 @@ def frame(payload: bytes) -> bytes:
 
 
 class Broker:
-    """Listens on a machine and writes down what came and when."""
+    """Listens on a machine and records what arrived and when."""
 
     def __init__(self, network: SimulatedNetwork, name: str) -> None:
         self.begun: list[bytes] = []

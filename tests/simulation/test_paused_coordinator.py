@@ -1,7 +1,7 @@
-"""A coordinator of transactions stands still for longer than its session, and goes on as if nothing had been.
+"""A transaction coordinator is paused for longer than its session, and then goes on as if nothing had happened.
 
-Another one has taken over meanwhile and has decided what was open; the producer is in its next transaction, of the same
-epoch. Nothing that the old one still says or writes may end that, or decide anything anew.
+Another one has taken over meanwhile and has decided the open transaction; the producer is in its next one, of the same
+epoch. Nothing that the old coordinator still sends or writes may end that, or change a decision.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ from tests.simulation.transactional_client import Transformer
 from wire.errors import Error
 
 PATIENT = SETTINGS | {
-    # A process that stands still closes no connection for its age either.
+    # A paused process closes no connection on a timeout either.
     "request.timeout.ms": "60000",
     # Every broker coordinates some ids.
     "transaction.state.log.num.partitions": "6",
@@ -27,7 +27,7 @@ PATIENT = SETTINGS | {
 
 
 def run(seed: int, story: Callable[[SimulatedCluster, trio.Nursery, Transformer], Awaitable[None]]) -> None:
-    """Begin a transaction whose coordinator leads none of its partitions, and tell a story of it."""
+    """Begin a transaction whose coordinator leads none of its partitions, and run a story with it."""
 
     async def main() -> None:
         cluster = SimulatedCluster(seed, settings=PATIENT)
@@ -56,8 +56,8 @@ def run(seed: int, story: Callable[[SimulatedCluster, trio.Nursery, Transformer]
 
 
 async def other_coordinator(cluster: SimulatedCluster, producer: Transformer, than: int) -> None:
-    """Wait until another broker coordinates."""
-    while await producer.coordinator(1, producer.name) in (than, -1):  # noqa: ASYNC110 - it is asked
+    """Wait until another broker coordinates the producer's transactions."""
+    while await producer.coordinator(1, producer.name) in (than, -1):  # noqa: ASYNC110 - polled by requests
         await trio.sleep(0.1)
 
 
@@ -73,7 +73,7 @@ def test_markers_of_a_paused_coordinator_end_nothing_of_the_next_transaction(
         refusals: list[Error] = []
 
         def stand_still(*arguments: Any) -> None:
-            """Stop between the decision, which all replicas have, and the markers."""
+            """Pause between the decision, which all replicas have, and the markers."""
             pause(cluster, machine)
             send(*arguments)
 

@@ -26,7 +26,7 @@ VICTIMS = {"controller": CONTROLLER, "source": 0, "target": 3, "stays": 1}
 
 
 class Move(Producing):
-    """From the origin to the target, with a producer that repeats what was not acknowledged."""
+    """A move from the origin to the target, with a producer that repeats what was not acknowledged."""
 
     async def prepare(self, nursery: trio.Nursery) -> None:
         await self.create(ORIGIN)
@@ -67,7 +67,7 @@ def test_a_broker_is_killed_at_each_step_of_a_move(victim: str, guarded: bool) -
 
 
 class UnreachedSource(Telling):
-    """The controller cannot reach the broker that is to leave while it completes the move, and then dies."""
+    """While it completes the move the controller cannot reach the broker that has to leave, and then it dies."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         super().__init__(cluster)

@@ -1,4 +1,4 @@
-"""`ottla.testing.simulated`: what programs return and raise, and what they may do to their cluster."""
+"""`ottla.testing.simulated`: what programs return and raise, and what they can do to their cluster."""
 
 import pytest
 import trio

@@ -1,4 +1,4 @@
-"""Everything at once on simulated clusters: what must hold does, one seed is one run, and what is broken is found."""
+"""Everything at once on simulated clusters: the invariants hold, one seed is one run, and broken code is found."""
 
 import subprocess
 import sys

@@ -1,11 +1,11 @@
-"""Brokers die at every change of their disks while transactions run: part of all deaths; the rest by running this file.
+"""Brokers die at changes of their disks while transactions run: here at some of them; run this file for all.
 
     python -m tests.simulation.test_transaction_deaths [CASE ...]
 
 A change of a disk is a crash point: a coordinator dies before and after each of its records, between the first marker
 and the last, and before the record that completes; a leader before and after a marker, and between the log and the
-index of aborted transactions; the group's coordinator likewise. It is one broker that dies, one that has all roles, or
-all brokers at once; of a killed process, or of a machine that loses what was not synced. Afterwards each input is in
+index of aborted transactions; the group's coordinator likewise. The victim is one broker, one that has all roles, or
+all brokers at once; its process is killed, or its machine loses what was not synced. Afterwards each input is in
 the output once, both outputs agree, and nothing is open.
 """
 
@@ -28,7 +28,7 @@ from tests.simulation.transactional_client import Transformer
 INPUTS = 8
 SEED = 2
 ENDS_SEED = 0
-"""Which transactions the client aborts: its own, as the cluster's chance is drawn from by all that a broker does."""
+"""Decides which transactions the client aborts; the cluster's own random numbers depend on all that brokers do."""
 TOLD_OF_EACH = 5
 BROKERS = (0, 1, 2)
 
@@ -58,7 +58,7 @@ CASES = {
 
 
 class Told(NamedTuple):
-    """What a telling came to: the changes of each disk, and how its transactions ended."""
+    """The outcome of a run: the changes of each disk, how its transactions ended, and which brokers had a role."""
 
     changes: Mapping[int, int]
     commits: int
@@ -67,7 +67,7 @@ class Told(NamedTuple):
 
 
 def tell(case: Case, number: int | None) -> Told:
-    """Run transactions; with a number, have the victims die at that change of the first one's disk."""
+    """Run transactions; with a number, the victims die at that change of the first one's disk."""
     stories: list[Told] = []
     flush = {"log.flush.on.ack": "true"} if case.power else {}
 
@@ -80,7 +80,7 @@ def tell(case: Case, number: int | None) -> Told:
             await create(cluster)
             transformer = Transformer(cluster, "worker-0", (SOURCE, 0), f"{TARGET}-0", INPUTS)
             transformer.chance = random.Random(ENDS_SEED)
-            # The topics of both coordinators are made by the first questions for them.
+            # The first requests for the coordinators create their topics.
             roles = [
                 await transformer.coordinator(1, "worker-0"),
                 await transformer.coordinator(0, "worker-0"),
@@ -117,7 +117,7 @@ def tell(case: Case, number: int | None) -> Told:
 
 
 async def gather(cluster: SimulatedCluster, leader: int) -> None:
-    """Have one broker lead everything."""
+    """Make one broker lead everything."""
     for other in BROKERS:
         if other != leader:
             await cluster.stop(other)
@@ -134,10 +134,10 @@ async def gather(cluster: SimulatedCluster, leader: int) -> None:
 
 
 async def die(cluster: SimulatedCluster, case: Case, number: int) -> None:
-    """Wait for the change, and have the victims die at it; start them again."""
+    """Wait for the change, let the victims die at it, and start them again."""
     first = cluster.machines[case.victims[0]]  # type: ignore[index]
     cluster.kill_at_change(case.victims[0], number)
-    # A story that was told before may take fewer changes the next time: then nobody dies.
+    # A run can take fewer changes than the first one: then nobody dies.
     with trio.move_on_after(60):
         await first.ended.wait()
     cluster.kill_at_change(case.victims[0], None)
@@ -147,7 +147,7 @@ async def die(cluster: SimulatedCluster, case: Case, number: int) -> None:
 
 
 def deaths(case: Case) -> Iterator[int]:
-    """Return at which changes the victims can die."""
+    """Yield the changes at which the victims can die."""
     stories = tell(case, None)
     assert stories.commits
     assert stories.aborts
@@ -165,13 +165,13 @@ def test_each_input_is_in_the_output_once_when_there_die(name: str) -> None:
 
 
 def every_death_of(name: str) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield each change of a case at which its victims can die, with what tells it."""
+    """Yield each change of a case at which its victims can die, with the function that runs it."""
     for number in deaths(CASES[name]):
         yield f"change {number}", partial(tell, CASES[name], number)
 
 
 def main(names: list[str]) -> int:
-    """Tell everything; returns how many stories did not end well."""
+    """Run everything; return how many deaths did not end well."""
     return report_all({name: partial(every_death_of, name) for name in names or CASES})
 
 

@@ -27,7 +27,7 @@ Story = Callable[[SimulatedCluster, list[Transformer]], Awaitable[None]]
 
 
 def tell(seed: int, story: Story, workers: int = 2) -> None:
-    """Run transformers on a cluster to which a story happens, and check what they have done."""
+    """Run transformers on a cluster while a story happens to it, and check what they have done."""
 
     async def main() -> None:
         cluster = SimulatedCluster(seed, settings=SETTINGS)
@@ -84,7 +84,7 @@ async def check(cluster: SimulatedCluster, transformers: list[Transformer]) -> N
     reader = Asking(cluster)
     for each in transformers:
         for partition in (0, 1):
-            # All is read, and nothing hangs: the last stable offset comes to the end.
+            # All is read, and nothing hangs: the last stable offset reaches the end.
             with trio.fail_after(60):
                 while True:
                     values, stable, end = await reader.read_committed(each.target, partition)
@@ -94,7 +94,7 @@ async def check(cluster: SimulatedCluster, transformers: list[Transformer]) -> N
             assert [int(value) for value in values] == list(range(each.count)), (each.name, partition)
         assert each.commits + each.failures >= each.count // 3
     for broker in cluster.running().values():
-        # A question of a client that died may be under way still; it comes to its end.
+        # A verification for a client that died can still be under way; it ends by itself.
         with trio.fail_after(60):
             while True:
                 described = broker.describe()["transactions"]
@@ -115,7 +115,7 @@ async def nothing(cluster: SimulatedCluster, transformers: list[Transformer]) ->
 
 
 async def kills(cluster: SimulatedCluster, transformers: list[Transformer]) -> None:
-    """Kill one broker after the other, at any moment, with its guardian or without."""
+    """Kill one broker after another, at any moment, with its guardian or without."""
     chance = cluster.random
     while True:
         await trio.sleep(chance.uniform(0.05, 1.0))
@@ -126,7 +126,7 @@ async def kills(cluster: SimulatedCluster, transformers: list[Transformer]) -> N
 
 
 async def losses(cluster: SimulatedCluster, transformers: list[Transformer]) -> None:
-    """Lose one machine after the other, with what was not synced."""
+    """Lose one machine after another, with what was not synced."""
     chance = cluster.random
     while True:
         await trio.sleep(chance.uniform(0.05, 1.0))
@@ -150,7 +150,7 @@ async def all_at_once(cluster: SimulatedCluster, transformers: list[Transformer]
 
 
 async def restarts(cluster: SimulatedCluster, transformers: list[Transformer]) -> None:
-    """Restart one broker after the other in good order."""
+    """Restart one broker after another by controlled shutdowns."""
     while True:
         for victim in cluster.machines:
             await trio.sleep(cluster.random.uniform(0.05, 0.5))
@@ -159,7 +159,7 @@ async def restarts(cluster: SimulatedCluster, transformers: list[Transformer]) -
 
 
 async def pauses(cluster: SimulatedCluster, transformers: list[Transformer]) -> None:
-    """Have one broker after the other stand still, for less than its session or for longer."""
+    """Pause one broker after another, for less than its session or for longer."""
     chance = cluster.random
     while True:
         await trio.sleep(chance.uniform(0.05, 1.0))
@@ -172,14 +172,14 @@ async def pauses(cluster: SimulatedCluster, transformers: list[Transformer]) -> 
 
 
 def pause(cluster: SimulatedCluster, machine: Machine) -> None:
-    """Have a machine stand still: what it says is not heard any more, and what is said to it waits."""
+    """Pause a machine: what it sends does not arrive any more, and what is sent to it waits."""
     assert machine.session is not None
     cluster.network.isolate(machine.name)
     machine.session.disconnect(silently=True)
 
 
 def go_on(cluster: SimulatedCluster, machine: Machine) -> None:
-    """Let it go on."""
+    """Resume a paused machine."""
     assert machine.session is not None
     cluster.network.rejoin(machine.name)
     machine.session.reconnect()

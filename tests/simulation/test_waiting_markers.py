@@ -27,7 +27,7 @@ BROKERS = (0, 1, 2)
 
 
 def run(story: Callable[[SimulatedCluster], Awaitable[None]], **settings: str) -> None:
-    """Tell a story of a cluster of three."""
+    """Run a story on a cluster of three brokers."""
 
     async def main() -> None:
         # Every broker coordinates some ids.
@@ -60,7 +60,7 @@ async def create(cluster: SimulatedCluster, topic: str, replicas: Sequence[int],
         code = answer.topics[0].error_code
         if code != Error.TOPIC_ALREADY_EXISTS:
             break
-        # Its deletion is not over.
+        # Its deletion is not complete yet.
         await trio.sleep(0.1)
     assert code == Error.NONE, answer
     client.close()
@@ -91,13 +91,13 @@ async def producer_of(
 
 
 async def commit(producer: Transformer) -> None:
-    """Commit: the decision is answered though markers may wait."""
+    """Commit: the answer comes with the decision, though markers can still wait."""
     answer = await producer.ask(await producer.coordinator(1, producer.name), end(producer, commit=True), 3)
     assert answer.error_code == Error.NONE
 
 
 async def next_begins(producer: Transformer) -> Error:
-    """Ask for a partition of the next transaction, once."""
+    """Add a partition to the next transaction, with one request; return the error."""
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=producer.name,
         v3_and_below_producer_id=producer.producer[0],
@@ -110,7 +110,7 @@ async def next_begins(producer: Transformer) -> Error:
 
 
 async def oldest_prepare(cluster: SimulatedCluster, producer: Transformer) -> float:
-    """Return what the coordinator says of its oldest decision without all its markers, in seconds."""
+    """Return the age in seconds of the coordinator's oldest decision that still lacks markers."""
     coordinator = cluster.running()[BrokerId(await producer.coordinator(1, producer.name))]
     return float(coordinator.describe()["transactions"]["oldest_prepare_s"])
 
@@ -238,5 +238,5 @@ def test_transactions_go_on_while_zookeeper_is_away() -> None:
         values, _, _ = await producer.read_committed(TOPIC, 0)
         assert values == [b"first", *(b"%d" % number for number in range(6))]
 
-    # ZooKeeper counts no time while it is away.
+    # A ZooKeeper that is away expires no session; the simulated one does, so the timeout is long.
     run(story, **{"zookeeper.session.timeout.ms": "600000"})

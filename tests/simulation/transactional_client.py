@@ -1,7 +1,7 @@
 """A client that consumes, transforms and produces in transactions, over the simulated network.
 
-It knows nothing but the protocol: on any doubt it asks for a new epoch, which ends what it had open, and goes on from
-the group's committed offset. So whatever becomes of brokers, each input is to be in the output once.
+It knows nothing but the protocol: when in doubt it asks for a new epoch, which ends what it had open, and goes on from
+the group's committed offset. So whatever happens to brokers, each input has to be in the output once.
 """
 
 from typing import Any
@@ -37,14 +37,14 @@ class TransactionFailed(Exception):
 
 
 class Asking:
-    """Connections of one client to all brokers, and where things are."""
+    """One client's connections to all brokers, and its look-ups of leaders and coordinators."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.cluster = cluster
         self._clients: dict[int, BrokerClient] = {}
 
     async def ask(self, broker_id: int, request: Any, version: int) -> Any:
-        """Ask a broker; None where it cannot be reached, or its answer does not come."""
+        """Return a broker's response; None if it cannot be reached or does not answer."""
         if broker_id not in self.cluster.machines:
             await trio.sleep(PAUSE_S)
             return None
@@ -58,7 +58,7 @@ class Asking:
             return None
 
     def leader(self, topic: str, partition: int) -> int:
-        """Return who leads a partition in the highest epoch, -1 where nobody does."""
+        """Return the leader of a partition in the highest epoch, -1 if there is none."""
         best = (-1, -1)
         for broker_id, broker in self.cluster.running().items():
             for each in broker.partition_descriptions():
@@ -67,7 +67,7 @@ class Asking:
         return best[1]
 
     async def coordinator(self, key_type: int, key: str) -> int:
-        """Return the coordinator of a group (0) or a transactional id (1), -1 where none is known."""
+        """Return the coordinator of a group (0) or a transactional id (1), -1 if none is known."""
         for broker_id in self.cluster.running():
             answer = await self.ask(
                 broker_id, FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]), 4
@@ -78,7 +78,7 @@ class Asking:
         return -1
 
     async def read_committed(self, topic: str, partition: int) -> tuple[list[bytes], int, int]:
-        """Read a partition as a reader of committed data does: its values, the last stable offset, and the end."""
+        """Read a partition with read_committed; return its values, the last stable offset, and the end."""
         values: list[bytes] = []
         offset = 0
         while True:
@@ -104,7 +104,7 @@ class Asking:
 
 
 def _take_committed(found: Any, offset: int, values: list[bytes]) -> int:
-    """Take the values of committed records by the client's rule; gives the next offset to fetch."""
+    """Collect the values of committed records by the client's rule; return the next offset to fetch."""
     aborted = sorted(found.aborted_transactions, key=lambda each: each.first_offset)
     dropped: set[int] = set()
     data = memoryview(bytes(found.records or b""))
@@ -122,7 +122,7 @@ def _take_committed(found: Any, offset: int, values: list[bytes]) -> int:
 
 
 class Transformer(Asking):
-    """Takes the values of one partition and writes each to two others, in transactions of a few."""
+    """Reads the values of one partition and writes each to two others, a few in each transaction."""
 
     def __init__(
         self, cluster: SimulatedCluster, name: str, source: tuple[str, int], target: str, count: int
@@ -142,7 +142,7 @@ class Transformer(Asking):
         self._sequences: dict[int, int] = {}
 
     async def run(self) -> None:
-        """Go on until every input has been taken."""
+        """Run until every input has been processed."""
         while True:
             await self.initialise()
             self.position = await self._committed()
@@ -154,7 +154,7 @@ class Transformer(Asking):
                 self.failures += 1
 
     async def initialise(self) -> None:
-        """Get an epoch; what an earlier one left open is ended."""
+        """Get a new epoch, which ends what an earlier one left open."""
         request = InitProducerIdRequest(
             transactional_id=self.name, transaction_timeout_ms=self.transaction_timeout_ms
         )
@@ -211,7 +211,11 @@ class Transformer(Asking):
     async def _step(
         self, key_type: int, request: Any, version: int, errors: Any, *, repeats: bool = True
     ) -> None:
-        """Ask a coordinator until it agrees; what it refuses, or what may not be repeated, needs a new epoch."""
+        """Send a request until a coordinator accepts it.
+
+        Raises:
+            TransactionFailed: it was refused, or got no answer and must not be repeated.
+        """
         while True:
             coordinator = await self.coordinator(key_type, self.name)
             if coordinator < 0:
@@ -220,7 +224,7 @@ class Transformer(Asking):
             if answer is None:
                 if repeats:
                     continue
-                # A repeated EndTxn may come after the first, in the next transaction (KAFKA-17754).
+                # A repeated EndTxn can arrive late, in the next transaction (KAFKA-17754).
                 raise TransactionFailed("no answer to EndTxn")
             codes = {Error.from_code(code) for code in errors(answer)}
             if codes == {Error.NONE}:
@@ -316,4 +320,4 @@ PASSING = frozenset(
         Error.OPERATION_NOT_ATTEMPTED,
     }
 )
-"""After these the same request is sent again."""
+"""After these errors the same request is sent again."""
