@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from tests.machine import KAFKA_LIBS, Installer, missing_needs, needs_of, run_quietly
 from tests.patience import until
 
-# How long one example takes is the machine's affair.
+# How long one example takes depends on the machine.
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
 
@@ -38,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests whose needs the machine does not meet, and keep the lines that say so."""
+    """Deselect the tests whose needs the machine does not meet, and keep the lines that report them."""
     config.stash[_NOT_RUN] = []
     needs = {
         item: needs_of(
@@ -63,25 +63,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
-    """Say before the first test what is not run."""
+    """Report before the first test what is not run."""
     return config.stash.get(_NOT_RUN, [])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say after the last test what was not run."""
+    """Report after the last test what was not run."""
     for line in terminalreporter.config.stash.get(_NOT_RUN, []):
         terminalreporter.write_line(line, yellow=True)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End what was started for the tests."""
+    """Stop what was started for the tests."""
     installer = config.stash.get(_INSTALLER, None)
     if installer is not None:
         installer.close()
 
 
 class GivenCluster:
-    """A cluster that was there before: only its address is known."""
+    """A cluster that exists already: only its address is known."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.bootstrap_servers = bootstrap_servers
@@ -97,7 +97,7 @@ class Topics:
     def create(
         self, names: Sequence[str], partitions: int = 3, replication_factor: int = 3, **configs: str
     ) -> None:
-        """Create topics alike, and wait until every leader serves."""
+        """Create topics with the same settings, and wait until every leader serves."""
         settings = {key.replace("_", "."): value for key, value in configs.items()}
         topics = [NewTopic(name, partitions, replication_factor, config=settings) for name in names]
         for future in self._admin.create_topics(topics, request_timeout=60).values():
@@ -107,7 +107,7 @@ class Topics:
     def wait_served(self, partitions: Sequence[TopicPartition]) -> None:
         """Ask for the end of each partition until its leader answers: only then does acks=0 reach a log.
 
-        librdkafka goes on believing a broker that did not know a new topic yet: a client with that answer is replaced.
+        librdkafka keeps a broker's answer that a new topic does not exist, so a client that got it is replaced.
         """
         waiting = list(partitions)
 
@@ -121,7 +121,7 @@ class Topics:
         until(all_answer)
 
     def wait_readable(self, partition: TopicPartition, end: int) -> None:
-        """Wait until consumers may read up to an offset: less than acks=all promises nothing of the followers."""
+        """Wait until consumers can read up to an offset: less than acks=all promises nothing about the followers."""
 
         def is_readable() -> bool:
             asked = self._admin.list_offsets({partition: OffsetSpec.latest()}, request_timeout=10)
@@ -181,7 +181,7 @@ def kafka_java(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> li
 
 @pytest.fixture(scope="session")
 def old_kafka_java(kafka_java: list[str], kafka_libs: Path) -> list[str]:
-    """The command that runs a main class of Apache Kafka 1.1.1, with what 3.9 logs by."""
+    """The command that runs a main class of Apache Kafka 1.1.1, with the logging jars of 3.9."""
     *command, _ = kafka_java
     jars = [
         kafka_libs / "old-consumer" / "*",

@@ -1,12 +1,12 @@
 """Requests that no client sends: every field of every request and version at its limits.
 
-A *case* is a whole frame: one field of a request, which else holds one of everything, is set to what hurts most.
+A *case* is a whole frame: a request with one of everything, in which one field is set to what hurts most.
 
 - an array that claims 2^31 - 1 elements, and one that has 100,000 different ones
 - a string of 32,767 bytes, and one that claims more than the frame holds
 - bytes of 1 MiB, and bytes that claim 2 GiB
-- numbers at their ends: 2^31 - 1 partitions, replicas, epochs, timeouts, at once and each by itself
-- tagged fields by the billion, a frame that ends in its middle
+- numbers at their limits: 2^31 - 1 partitions, replicas, epochs, timeouts, all at once and each by itself
+- tagged fields by the billion, a truncated frame
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -28,10 +28,10 @@ class Case(NamedTuple):
     """One hostile frame.
 
     Attributes:
-        api: Whose request it is.
-        version: In which version.
-        what: Which field holds what.
-        build: Makes the bytes behind the length.
+        api: The API of the request.
+        version: The version of the request.
+        what: The field, and what it holds.
+        build: Makes the bytes after the length.
     """
 
     api: Api
@@ -41,7 +41,7 @@ class Case(NamedTuple):
 
     @property
     def frame(self) -> bytes:
-        """The bytes to send, with their length in front; made anew each time, as some are large."""
+        """The bytes to send, with their length in front; made on each access, because some are large."""
         body = self.build()
         return len(body).to_bytes(_LENGTH, "big") + body
 
@@ -110,7 +110,7 @@ def _encode_many(api: Api, version: int, path: Path, kind: Array) -> bytes:
 def _claim(
     api: Api, version: int, path: Path, values: tuple[object, object], claim: bytes, width: int
 ) -> bytes:
-    """Return a frame in which the length of a field is `claim`, and little follows; two encodings show its place."""
+    """Return a frame where a field claims the length `claim` and few bytes follow; two encodings show its place."""
     none, one = (_encode(api, version, {path: value}) for value in values)
     at = next(place for place, (a, b) in enumerate(zip(none, one, strict=False)) if a != b)
     if not api.is_flexible(version):
@@ -135,7 +135,7 @@ def _struct(cls: type[Struct], version: int, path: Path, values: Mapping[Path, o
 
 
 def _value(kind: Any, version: int, path: Path, values: Mapping[Path, object], number: int) -> Any:
-    """Return a value of a type: one element in an array, and what differs from one number to the next."""
+    """Return a value of a type, where possible a different one for each number; an array gets one element."""
     if isinstance(kind, Array):
         return [_value(kind.element, version, path, values, number)]
     if isinstance(kind, type):
@@ -165,7 +165,7 @@ def _fields(cls: type[Struct], version: int, path: Path = ()) -> Iterator[tuple[
 
 
 def _ends(kind: object) -> tuple[Any, ...]:
-    """Return the least and the greatest value of a numeric type; nothing for the others."""
+    """Return the least and the greatest value of a numeric type; an empty tuple for other types."""
     if not isinstance(kind, Primitive) or not kind.format or kind is UUID:
         return ()
     if kind is BOOL:

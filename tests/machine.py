@@ -1,4 +1,4 @@
-"""What tests need of the machine beside Python: named where it is missing, and installed on request.
+"""What tests need on the machine besides Python: reported where it is missing, and installed on request.
 
 A test names its needs by its fixtures (`NEEDS_OF_FIXTURES`) or by the mark `needs`. If one of them is not met the test
 is not run, and one line for each need says so before the first test and after the last. ``--install-needs``, which
@@ -34,12 +34,12 @@ class Need:
     """Something that the machine has or has not.
 
     Attributes:
-        missing: Says what is missing; None where nothing is.
-        remedy: What a developer does about it.
-        packages: Debian's packages that bring it, by the program that each is wanted for.
+        missing: Returns what is missing, or None.
+        remedy: What a developer can do about it.
+        packages: The Debian package that brings each program, by program.
         commands: Run after the packages are installed, to install the rest.
-        after: Run when the tests have ended, where `commands` were.
-        as_root: Whether the commands take root.
+        after: Run after the tests, if `commands` were.
+        as_root: Whether the commands need root.
     """
 
     missing: Callable[[], str | None]
@@ -120,7 +120,7 @@ def needs_of(fixtures: Iterable[str], marked: Iterable[str]) -> frozenset[str]:
     """Return the names of a test's needs.
 
     Raises:
-        ValueError: a mark names a need that there is not.
+        ValueError: a mark names an unknown need.
     """
     found = {need for fixture in fixtures for need in NEEDS_OF_FIXTURES.get(fixture, ())} | set(marked)
     unknown = sorted(found - NEEDS.keys())
@@ -130,7 +130,7 @@ def needs_of(fixtures: Iterable[str], marked: Iterable[str]) -> frozenset[str]:
 
 
 def missing_needs(wanted: Iterable[str]) -> dict[str, str]:
-    """Return what is missing of some needs, by the need, with its remedy."""
+    """Return what is missing, with its remedy, by need."""
     found = {name: (NEEDS[name].missing(), NEEDS[name].remedy) for name in sorted(wanted)}
     return {name: f"{missing}: {remedy}" for name, (missing, remedy) in found.items() if missing is not None}
 
@@ -139,7 +139,7 @@ class Installer:
     """Installs needs on Debian, as root or through a sudo that asks for no password.
 
     Args:
-        say: Takes a line for the developer.
+        say: Shows a line to the developer.
         run: Runs a command and returns its exit code.
     """
 
@@ -149,7 +149,7 @@ class Installer:
         self._after: list[Sequence[str]] = []
 
     def install(self, wanted: Iterable[str]) -> None:
-        """Install what is missing of some needs, after one line that says what; what fails stays missing."""
+        """Install what is missing, after a line that announces each step; what fails stays missing."""
         missing = [NEEDS[name] for name in missing_needs(wanted)]
         lacking = [(program, package) for need in missing for program, package in need.packages.items()]
         packages = sorted({package for program, package in lacking if shutil.which(program) is None})
@@ -176,7 +176,7 @@ class Installer:
         self._after.clear()
 
     def _root_prefix(self) -> list[str] | None:
-        """Return what makes a command root's; None where nothing does."""
+        """Return the words that run a command as root; None if there is no way."""
         if os.geteuid() == 0:
             return []
         if shutil.which("sudo") and self._run(["sudo", "--non-interactive", "true"]) == 0:
@@ -185,7 +185,7 @@ class Installer:
 
 
 def run_quietly(command: Sequence[str]) -> int:
-    """Run a command whose output matters only where it fails."""
+    """Run a command whose output matters only if it fails."""
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         print((done.stdout + done.stderr)[-2000:])

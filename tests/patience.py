@@ -1,4 +1,4 @@
-"""Waiting for what tells nobody when it comes about."""
+"""Waiting for conditions that no event announces."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ _LOOK_AGAIN_S = 0.02
 
 
 def until(condition: Callable[[], object], timeout_s: float = WAIT_TIMEOUT_S) -> None:
-    """Look until a condition holds; fail if it does not in time."""
+    """Poll until a condition holds; fail if it does not in time."""
     found = poll_until(
         lambda: bool(condition()), SystemClock(), timeout_s=timeout_s, interval_s=_LOOK_AGAIN_S
     )

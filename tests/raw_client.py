@@ -25,7 +25,7 @@ class RawClient:
         self.close()
 
     def ask(self, request: Request, version: int) -> Any:
-        """Send a request and give its decoded answer; every byte of that has to be accounted for."""
+        """Send a request and return its decoded response, of which no byte is allowed to be left over."""
         self.socket.sendall(encode_request(request, version, 7, CLIENT))
         correlation_id, answer = decode_response(
             API_TABLE[request.__schema__.api_key].response, version, self.read_frame()
@@ -39,7 +39,7 @@ class RawClient:
         return self.read(size)
 
     def read(self, size: int) -> bytes:
-        """Read so many bytes."""
+        """Read exactly `size` bytes."""
         data = b""
         while len(data) < size:
             chunk = self.socket.recv(size - len(data))

@@ -1,7 +1,7 @@
-"""A client of ZooKeeper that ends with the block that uses it, however that ends.
+"""A ZooKeeper client that is closed at the end of its block, however the block ends.
 
-One that is left behind connects for ever, and draws from the process's `random` while it does: Hypothesis then
-refuses the examples of tests that have nothing to do with it.
+A client that is left open tries to connect for ever, and draws from the process's `random` meanwhile: Hypothesis then
+refuses the examples of unrelated tests.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ def zookeeper_client(made: KazooClient | str) -> Iterator[KazooClient]:
     """Connect to ZooKeeper; close the session at the block's end.
 
     Args:
-        made: The client, which is not started yet, or the servers of one that wants nothing special.
+        made: A client that is not started yet, or the servers for a default one.
     """
     client = KazooClient(made) if isinstance(made, str) else made
     client.start(timeout=_CONNECT_TIMEOUT_S)

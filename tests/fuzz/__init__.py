@@ -1,1 +1,1 @@
-"""Inputs made at random, by the million."""
+"""Random inputs, by the million."""

@@ -96,7 +96,7 @@ def _scram_messages() -> tuple[bytes, bytes, bytes]:
 
 
 FIRST, FINAL, PROOF = _scram_messages()
-# The last character of base64 has bits that stand for nothing.
+# The last character of base64 has unused bits.
 PROOF_STEM = PROOF.rstrip(b"=")[:-1]
 
 
@@ -112,14 +112,14 @@ def exchange_frames(frames: Sequence[bytes]) -> None:
                 raise Finding(f"authenticated in the state {exchange.state}")
             return
         if isinstance(outcome, Failed):
-            # Mutation may well put the password where a name belongs, which is shown.
+            # A mutation can put the password where a name belongs, and names are shown.
             if exchange.mechanism and PASSWORD.decode() in outcome.reason:
                 raise Finding("a password is shown")
             return
 
 
 def cut_frames(chunks: Sequence[bytes]) -> None:
-    """Feed bytes to what cuts a connection's input into frames, and read the headers of the frames."""
+    """Feed bytes to the frame reader of a connection, and decode the headers of the frames."""
     pool = BufferPool()
     reader = FrameReader(pool, FRAME_BYTES_MAX)
     for chunk in chunks:
@@ -155,7 +155,7 @@ def _tls_client() -> TlsSession:
 
 
 class TlsServer:
-    """A listener's TLS, which gets bytes for ClientHellos and for what follows."""
+    """A listener's TLS, fed with bytes for ClientHellos and for what follows."""
 
     def __init__(self) -> None:
         self._context = _tls_server()
@@ -168,7 +168,7 @@ class TlsServer:
         return client.outgoing()
 
     def receive_behind(self, chunks: Sequence[bytes]) -> None:
-        """Take bytes behind a handshake: encrypted ones arrive as they are, others end the connection."""
+        """Receive bytes after a handshake: encrypted ones arrive as they are, others end the connection."""
         server, client = TlsSession(self._context, server_side=True), _tls_client()
         for _ in range(2):
             client.handshake()
@@ -193,7 +193,7 @@ class TlsServer:
             return
 
     def receive(self, chunks: Sequence[bytes]) -> None:
-        """Take bytes of a client until the handshake fails."""
+        """Receive a client's bytes until the handshake fails."""
         session = TlsSession(self._context, server_side=True)
         for chunk in chunks:
             session.feed(chunk)
@@ -216,7 +216,7 @@ def bodies() -> list[list[bytes]]:
 
 
 def decode_bodies(payloads: Sequence[bytes]) -> None:
-    """Decode requests as a broker does behind the authentication."""
+    """Decode requests as a broker does after the authentication."""
     for payload in payloads:
         try:
             decode_request(memoryview(payload))
@@ -290,10 +290,10 @@ def mutated(messages: Sequence[bytes], others: Sequence[Sequence[bytes]], chance
 
 
 def fuzz(target: Target, inputs: int, seed: int) -> None:
-    """Throw so many inputs at a target.
+    """Throw mutated inputs at a target.
 
     Raises:
-        Finding: one of them did what none may; the input is in the text.
+        Finding: an input did what none is allowed to; the text shows the input.
     """
     chance = Random(f"{target.name} {seed}")
     for number in range(inputs):

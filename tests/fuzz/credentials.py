@@ -1,4 +1,4 @@
-"""What a stranger may show instead of a password: bearer tokens and certificates."""
+"""What a stranger can present instead of a password: bearer tokens and certificates."""
 
 import base64
 import json
@@ -24,7 +24,7 @@ from wire.messages.sasl_handshake import SaslHandshakeRequest
 NOW_MS = 1_700_000_000_000
 NOW_S = NOW_MS // 1000
 NAMES = {"alice", "bob"}
-"""Whom honest tokens name. The unsigned ones prove nothing, so mutation may well make others."""
+"""The names in honest tokens. The unsigned ones prove nothing, so mutation can make others."""
 
 
 class NoKeys:
@@ -49,7 +49,7 @@ SIGNED = _exchange(lambda token: validate_signed(token, SignedRules(), NoKeys(),
 
 
 def log_in(tokens: Sequence[bytes]) -> None:
-    """Send tokens to a listener that takes unsigned ones, and to one that wants a signature it cannot get."""
+    """Send tokens to a listener that takes unsigned ones, and to one that demands a signature that no token has."""
     for settings in (UNSIGNED, SIGNED):
         exchange = SaslExchange(settings)
         exchange.receive(memoryview(HANDSHAKE))
@@ -87,7 +87,7 @@ def read_subject(certificates: Sequence[bytes]) -> None:
             name = subject_of(certificate)
         except DerError:
             continue
-        # An object identifier or a value in hexadecimal is longer than what it stands for, by a bound.
+        # An object identifier or a hexadecimal value is longer than its bytes, by a bounded factor.
         if len(name.encode()) > 8 * NAME_BYTES_MAX:
             raise Finding(f"a name of {len(name)} characters")
 

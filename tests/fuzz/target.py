@@ -1,11 +1,11 @@
-"""What a fuzzer throws its inputs at."""
+"""The targets of a fuzzer."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 
 class Finding(Exception):
-    """An input did what none may."""
+    """An input did what none is allowed to."""
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class Target:
 
     Attributes:
         name: For the report.
-        share: How many of a run's inputs it gets, as a part of 1.
+        share: The fraction of a run's inputs that it gets.
         seeds: Honest inputs, each a list of messages, which are mutated.
         run: Takes the messages; raises Finding.
     """
