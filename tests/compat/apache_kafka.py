@@ -6,19 +6,19 @@ from pathlib import Path
 
 STOP_TIMEOUT_S = 60
 SESSION_TIMEOUT_MS = 5_000
-"""How long ZooKeeper keeps the node of a killed one: nobody closes its session."""
+"""How long ZooKeeper keeps the node of a killed broker, whose session nobody closes."""
 
 
 class KafkaBroker:
     """One broker; it does not run yet.
 
     Args:
-        java: The command that runs a main class of Kafka, as the fixture `kafka_java` gives it.
+        java: The command that runs a main class of Kafka, from the fixture `kafka_java`.
         directory: Its configuration, its output and, in `logs`, its log directory.
         broker_id: Its id.
         port: Where it listens.
         zookeeper: `zookeeper.connect`.
-        overrides: Settings of its own.
+        overrides: Settings that replace the defaults.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class KafkaBroker:
         self.properties.write_text("".join(lines))
 
     def start(self) -> None:
-        """Start the process; its registration in ZooKeeper says when it is there."""
+        """Start the process, without waiting; its registration in ZooKeeper shows when it is up."""
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stdout=output, stderr=output

@@ -31,7 +31,7 @@ class Authority:
         return path
 
     def pkcs12(self, name: str, *hosts: str) -> Path:
-        """Write a key store in PKCS12, by openssl."""
+        """Write a key store in PKCS12 with openssl."""
         pem, path = self.pem(name, *hosts), self.directory / f"{name}.p12"
         run(
             *("openssl", "pkcs12", "-export", "-in", str(pem), "-out", str(path)),
@@ -40,7 +40,7 @@ class Authority:
         return path
 
     def jks(self, name: str, *hosts: str) -> Path:
-        """Write a key store in JKS, by keytool out of PKCS12."""
+        """Write a key store in JKS with keytool, from PKCS12."""
         source, path = self.pkcs12(name, *hosts), self.directory / f"{name}.jks"
         run(
             *("keytool", "-importkeystore", "-srckeystore", str(source), "-srcstorepass", PASSWORD),
@@ -50,7 +50,7 @@ class Authority:
         return path
 
     def trust_store(self, kind: str) -> Path:
-        """Write the authority's certificate into a trust store, by keytool."""
+        """Write the authority's certificate into a trust store with keytool."""
         path = self.directory / f"trust.{kind.lower()}"
         if not path.exists():
             run(

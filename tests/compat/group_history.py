@@ -1,4 +1,4 @@
-"""A consumer group that goes on through brokers of both kinds: its positions, and its only member."""
+"""Consumer groups that outlive brokers of both kinds: the positions of one, and the only member of another."""
 
 from typing import Any
 
@@ -20,13 +20,13 @@ from wire.schema import Request
 from wire.types import Offset
 
 COMMITS = 520
-"""So many that a broker of ours leaves a snapshot when it stops."""
+"""Enough for a broker of ours to leave a snapshot when it stops."""
 ASSIGNMENT = b"everything"
 SESSION_MS = 1_500_000
 
 
 class GroupHistory:
-    """What one group of readers of a topic's partition 0 has read, from whichever broker there was."""
+    """The positions of the group `readers` and the member of the group `members`, on whichever broker runs."""
 
     def __init__(self, address: str, topic: str) -> None:
         self._address = address
@@ -36,7 +36,7 @@ class GroupHistory:
         self._generation = -1
 
     def check(self) -> None:
-        """The position is the last that was acknowledged, and the member is still what it was."""
+        """Check that the position is the last acknowledged one, and that the member is unchanged."""
         with RawClient(self._address) as client:
             until(lambda: self._is_served(client))
             if not self._member:
@@ -54,7 +54,7 @@ class GroupHistory:
             assert self._of_member(client, HeartbeatRequest, 4).error_code == Error.NONE
 
     def go_on(self) -> None:
-        """Commit on; the first time, a member joins a group of its own."""
+        """Commit further positions; the first time, also join a member to its own group."""
         with RawClient(self._address) as client:
             until(lambda: self._is_served(client))
             for _ in range(COMMITS):

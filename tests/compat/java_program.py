@@ -1,4 +1,4 @@
-"""A Java program that tests speak to in lines: one virtual machine for many of them."""
+"""A Java program that tests talk to line by line: one virtual machine for many tests."""
 
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ class JavaProgram:
     Args:
         java: The command that runs Java with Apache Kafka on its class path.
         source: The file's name.
-        arguments: Its own.
+        arguments: The program's arguments.
         log: Where its standard error goes.
     """
 
@@ -26,7 +26,7 @@ class JavaProgram:
         )
 
     def answers(self, *lines: str) -> Iterator[str]:
-        """Send lines, and yield what comes back, line by line; the caller knows which is the last."""
+        """Send lines, and yield the output line by line; the caller knows which line is the last."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write("\n".join(lines) + "\n")
@@ -36,7 +36,7 @@ class JavaProgram:
         raise AssertionError(f"the Java program ended: see {self._log.name}")
 
     def close(self) -> None:
-        """Let the program come to its end."""
+        """Let the program finish."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()

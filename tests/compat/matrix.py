@@ -1,4 +1,5 @@
-"""What every foreign client is asked to do: produce the same records in each way, read them back by hand.
+"""What every foreign client has to do: produce the same records in each way, and read them back from assigned
+partitions.
 
 A combination is one way to produce (acks, compression, idempotence). Each gets a topic of three partitions on
 three replicas; its records carry keys, values, headers and timestamps that can be recomputed, so that what is
@@ -15,14 +16,14 @@ FIRST_TIMESTAMP_MS = 1_700_000_000_000
 TIMESTAMP_STEP_MS = 1_000
 
 RUN = f"run{os.getpid()}"
-"""Names the topics of this run, so that a cluster that outlives the tests can serve the next ones."""
+"""Prefixes this run's topic names, so that a cluster that outlives the tests can serve the next run."""
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """One way to produce. Idempotence needs acks=all, so it stands only with it."""
+    """One way to produce. Idempotence needs acks=all, so it occurs only with it."""
 
     acks: str
     codec: str
@@ -30,7 +31,7 @@ class Combination:
 
     @property
     def topic(self) -> str:
-        """A topic name of its own, legal for Kafka."""
+        """The combination's own topic, a legal name in Kafka."""
         return f"{RUN}-{self.acks}-{self.codec}{'-idempotent' if self.idempotent else ''}"
 
 

@@ -18,7 +18,7 @@ LISTENERS = 4
 
 
 def write_properties(path: Path, settings: Mapping[str, str]) -> Path:
-    """Write a properties file; backslashes and line ends in values are escaped, as Java wants them."""
+    """Write a properties file; backslashes and line ends in values are escaped, as Java requires."""
 
     def escaped(value: str) -> str:
         return value.replace("\\", "\\\\").replace("\n", "\\n")
@@ -35,7 +35,7 @@ def connections_to(port: int) -> int:
         "01",
         f":{port:04X}",
         ("tcp", "tcp6"),
-    )  # Java's sockets are of the second kind
+    )  # Java's sockets are in tcp6
     lines = [line for name in tables for line in Path("/proc/net", name).read_text().splitlines()[1:]]
     return sum(row[1].endswith(ending) and row[3] == established for row in map(str.split, lines))
 
@@ -96,7 +96,7 @@ class SecuredCluster:
                 "zookeeper.connect": self.zookeeper,
                 "offsets.topic.replication.factor": "1",
                 "group.initial.rebalance.delay.ms": "0",
-                # All of them end together: there is nobody to move leaders to, which is tried for a while.
+                # All brokers stop together: none is left to move leaders to, and each would retry for a while.
                 "controlled.shutdown.enable": "false",
             }
             path = self.directory / f"server-{number}.properties"

@@ -1,4 +1,4 @@
-"""A client of single requests over TLS and SCRAM, for what no client library asks."""
+"""A client of single requests over TLS and SCRAM, for requests that no client library sends."""
 
 import secrets
 import socket
@@ -19,7 +19,7 @@ class SecuredPeer(RawClient):
         authority: The certificate to trust.
         user: A SCRAM-SHA-512 user, or the id of a delegation token.
         password: The user's password, or the token's HMAC in base64.
-        by_token: Whether it is a token that logs in.
+        by_token: Whether the login is by a delegation token.
 
     Raises:
         security.errors.AuthenticationError: the broker refuses the login.

@@ -1,4 +1,4 @@
-"""Access rules, quotas and delegation tokens, on a cluster that knows its users, by foreign clients and tools."""
+"""Access rules, quotas and delegation tokens, with foreign clients and tools, on a cluster with logins."""
 
 import json
 import subprocess
@@ -64,7 +64,7 @@ class Site:
         } | rest
 
     def properties(self, user: str) -> str:
-        """Write the file that Java's tools and ours log in by."""
+        """Write the client configuration that Java's tools and ours log in with."""
         jaas = f'{PLAIN_MODULE} required username="{user}" password="{user}-secret";'
         return str(
             write_properties(
@@ -78,7 +78,7 @@ class Site:
         )
 
     def java(self, tool: str, *arguments: str, user: str = "admin") -> str:
-        """Run one of Kafka's tools, and give what it printed."""
+        """Run one of Kafka's tools, and return its output."""
         line = (
             tool,
             "--bootstrap-server",
@@ -96,7 +96,7 @@ class Site:
         return "".join(printed)
 
     def ottla(self, command: str, *arguments: str, config: str, expect: int = 0) -> str:
-        """Run one of our commands, and give what it printed."""
+        """Run one of our commands, and return its output."""
         line = [sys.executable, "-m", "ottla", command, "--bootstrap-server", self.bootstrap]
         done = subprocess.run(
             [*line, "--command-config", config, *arguments],
@@ -113,7 +113,7 @@ class Site:
         admin.create_topics([NewTopic(topic, 1, 2)])[topic].result(30)
 
     def produced(self, user: str, topic: str) -> int:
-        """Produce one record, and give the error's code."""
+        """Produce one record, and return the error code."""
         producer = Producer(self.client(user, **{"message.timeout.ms": 10_000}))
         errors: list[KafkaError | None] = []
         producer.produce(topic, b"x", on_delivery=lambda error, _: errors.append(error))
@@ -212,7 +212,7 @@ def test_prefixes_denials_and_lists(site: Site) -> None:
 
 
 def test_a_quota_holds_within_a_fifth(site: Site) -> None:
-    """The windows bear a burst of ten seconds' worth first, and less after it: the average is the quota."""
+    """The windows first allow a burst of ten seconds' worth, then less: the average is the quota."""
     site.create("slow")
     site.java(ACLS, "--add", "--allow-principal", "User:alice", "--producer", "--topic", "slow")
     named = ("--entity-type", "users", "--entity-name", "alice")

@@ -1,4 +1,4 @@
-"""aiokafka against the cluster: create, produce in every way, read back by hand."""
+"""aiokafka against the cluster: create, produce in every way, read back from assigned partitions."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka) against the cluster: create, produce in every way, read back by hand."""
+"""confluent-kafka (librdkafka) against the cluster: create, produce in every way, read assigned partitions."""
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition

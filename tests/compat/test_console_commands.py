@@ -54,7 +54,7 @@ def java_consumers(kafka_java: list[str], tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(params=["ottla", "apache"])
 def brokers(request: pytest.FixtureRequest) -> Brokers:
-    """Each kind of brokers in turn."""
+    """The brokers of each kind in turn."""
     given = request.getfixturevalue("cluster" if request.param == "ottla" else "apache_kafka")
     return Brokers(request.param, given.bootstrap_servers, 3 if request.param == "ottla" else 1)
 
@@ -111,7 +111,7 @@ def test_state_topics_are_written_as_kafka_writes_them(brokers: Brokers, java_co
     done = ours("console-consumer", *read)
     assert (done.returncode, done.stderr.decode().splitlines()[-1]) == (0, "Processed a total of 3 messages")
     again = ours("console-consumer", *read[:-1], "2")
-    assert again.stdout == b"null\n\x00\xff\n"  # where the group was, to the record
+    assert again.stdout == b"null\n\x00\xff\n"  # exactly where the group was
     for name in ("OffsetsMessageFormatter", "GroupMetadataMessageFormatter"):
         arguments = [*servers, "--topic", "__consumer_offsets", "--formatter"]
         arguments += [f"org.apache.kafka.tools.consumer.{name}"]

@@ -1,4 +1,4 @@
-"""What Apache Kafka's own classes decide and measure, and what ours do: access rules, rates and token buckets."""
+"""Our decisions and measurements equal those of Apache Kafka's classes: access rules, rates and token buckets."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ RECORDS = 12
 QUESTIONS = 12
 NAMES = ("a", "ab", "abc", "b", "*", "*x", "a*")
 ASKED = (*NAMES, "abcd", "c", "")
-"""An empty name asks about any."""
+"""The empty name asks whether any resource is allowed."""
 PRINCIPALS = ("User:alice", "User:bob", "User:Alice", "User:*")
 HOSTS = ("*", "10.0.0.1", "10.0.0.2", "0:0:0:0:0:0:0:1", "::1")
 ADDRESSES = ("10.0.0.1", "10.0.0.2", "::1")
@@ -41,7 +41,7 @@ def kafka(kafka_java: Sequence[str], tmp_path_factory: pytest.TempPathFactory) -
 
 
 def answered(kafka: JavaProgram, lines: Sequence[str]) -> Iterator[str]:
-    """Ask in parts that fit into the pipes."""
+    """Send lines in parts that fit into the pipes, and yield the answers."""
     for begin in range(0, len(lines), 20):
         part = lines[begin : begin + 20]
         answers = kafka.answers(*part)

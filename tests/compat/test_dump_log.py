@@ -51,7 +51,7 @@ RECORDS = 10
 
 @pytest.fixture(scope="module")
 def segments(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log of several segments: every codec, several epochs, an idempotent producer, transactions of each end."""
+    """A log of several segments: every codec, several epochs, an idempotent producer, commits and aborts."""
     directory = tmp_path_factory.mktemp("dump")
     clock = SystemClock()
     store = LogStore.open([directory], LogConfig(segment_bytes=20_000), {}, clock, RealDisk())
@@ -155,7 +155,7 @@ def test_compacted_segments_are_read(kafka_java: list[str], tmp_path: Path) -> N
 
 
 def compare(java: list[str], files: list[Path], *arguments: str) -> str:
-    """Have both tools dump files, require the same lines, and give them."""
+    """Dump files with both tools, require the same lines, and return them."""
     command = [*java, "kafka.tools.DumpLogSegments", "--files", ",".join(map(str, files)), *arguments]
     theirs = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert theirs.returncode == 0, theirs.stderr
@@ -186,7 +186,7 @@ def test_every_file_gives_the_same_lines(
 
 
 def test_what_is_damaged_gives_the_same_lines(kafka_java: list[str], segments: Path, tmp_path: Path) -> None:
-    """A flipped bit, a torn tail, a gap, index entries that are wrong; a file that is none of a log."""
+    """A flipped bit, a torn tail, a gap, wrong index entries; a file that is not part of a log."""
     log, index, times = (tmp_path / f"{0:020d}{suffix}" for suffix in (".log", ".index", ".timeindex"))
     whole = (segments / log.name).read_bytes()
     sizes = [header.size for _, header in iter_headers(whole)]

@@ -1,4 +1,4 @@
-"""A part of other people's test suites; `python -m tests.compat.foreign run SUITE` runs one whole."""
+"""A part of each foreign test suite; `python -m tests.compat.foreign run SUITE` runs a whole suite."""
 
 import subprocess
 import sys

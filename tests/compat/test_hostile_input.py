@@ -1,4 +1,4 @@
-"""Hostile input behind and before the login: refused with the right code, nothing shown, memory bounded, others served.
+"""Hostile input before and after the login: refused with the right code, nothing shown, memory bounded, others served.
 
 One broker with every kind of secret that a broker can have. Frames and SASL before authentication are in
 `test_hostile_strangers`, and by the million in `tests.fuzz`; here are certificates, what TLS allows a peer to send,
@@ -72,7 +72,7 @@ DAY = datetime.timedelta(days=1)
 
 
 class Secrets:
-    """Every secret of the test by where it stands; each is one that nothing else could contain by chance."""
+    """Every secret of the test, by where it is configured; nothing else can contain one by chance."""
 
     def __init__(self) -> None:
         self.known: dict[str, str] = {}
@@ -81,7 +81,7 @@ class Secrets:
         return self.known.setdefault(name, f"s3cr3t{secrets.token_hex(8)}")
 
     def note(self, name: str, value: bytes | str) -> None:
-        """Keep a secret that somebody else made; as bytes, in the forms in which it could be shown."""
+        """Add a secret that was made elsewhere; one in bytes is added in each form that could be shown."""
         if isinstance(value, str):
             self.known[name] = value
         else:
@@ -109,7 +109,7 @@ class Site:
         return self.cluster.brokers[0].log
 
     def settings(self) -> Mapping[str, str]:
-        """Return settings in which every kind of secret stands, as far as one broker can have them all."""
+        """Return settings with every kind of secret that one broker can have at once."""
         own, store = self.secrets, self._store()
         passwords = " ".join(f'user_{name}="{own[name]}"' for name in ("broker", ADMIN, ALICE))
         plain = f'{PLAIN_MODULE} required username="broker" password="{own["broker"]}" {passwords};'
@@ -195,7 +195,7 @@ class Site:
 
     @contextlib.contextmanager
     def client(self, user: str = ADMIN) -> Iterator[RawClient]:
-        """Have a client of single requests that is logged in."""
+        """Open a logged-in client of single requests."""
         with self.connected() as client:
             self.log_in(client, user, self.secrets[user])
             yield client
@@ -241,7 +241,7 @@ def certificate(
     ends: datetime.datetime = NOW + DAY,
     usage: x509.ObjectIdentifier = ExtendedKeyUsageOID.CLIENT_AUTH,
 ) -> bytes:
-    """Return a key and a certificate that a careless authority has signed."""
+    """Return a key and a certificate, signed by an authority that does not check its content."""
     key = ec.generate_private_key(ec.SECP256R1())
     authority = x509.load_pem_x509_certificate(ca.cert_pem.bytes())
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(authority.subject)
@@ -259,7 +259,7 @@ def named(*values: str, kind: _ASN1Type | None = None) -> x509.Name:
 
 
 def is_served(site: Site, pem: bytes, folder: Path) -> bool:
-    """Return whether a client with a certificate is answered on the listener that wants one."""
+    """Return whether a client with this certificate gets an answer on the listener that demands one."""
     path = folder / "client.pem"
     path.write_bytes(pem)
     context = ssl.create_default_context(cafile=str(site.authority.certificate))
@@ -475,7 +475,7 @@ def test_tokens_that_cannot_be(site: Site) -> None:
 
 
 def credential(site: Site, name: str, mechanism: int = 1, iterations: int = 4096) -> ScramCredentialUpsertion:
-    """Return new credentials; what stands for their password is a secret."""
+    """Return new credentials, whose salted password is noted as a secret."""
     salt, salted = secrets.token_bytes(20), secrets.token_bytes(ScramMechanism.SHA_256.digest_size)
     site.secrets.note(f"salted password {len(site.secrets.known)}", salted)
     return ScramCredentialUpsertion(
@@ -503,12 +503,12 @@ def test_credentials_that_cannot_be(site: Site) -> None:
 
 
 def test_every_secret_has_a_key() -> None:
-    """A new key that holds a secret belongs into the settings above."""
+    """A new sensitive setting has to be added to the settings above."""
     written = inspect.getsource(Site.settings)
     sensitive = {setting.name for setting in broker_settings().values() if setting.is_sensitive}
     elsewhere = {
-        "delegation.token.master.key",  # another name of one that is there
-        "ottla.zookeeper.jaas.config",  # needs a ZooKeeper that wants a login: test_secured_zookeeper
+        "delegation.token.master.key",  # another name of a setting that is there
+        "ottla.zookeeper.jaas.config",  # needs a ZooKeeper that demands a login: test_secured_zookeeper
         "ssl.truststore.password",  # the trust store is PEM, which has none; test_tls has others
         "ssl.truststore.certificates",
     }
@@ -518,7 +518,7 @@ def test_every_secret_has_a_key() -> None:
 
 
 def test_no_secret_is_shown(site: Site, tmp_path: Path) -> None:
-    """Whatever was logged, at DEBUG, or is told, described, measured or stored."""
+    """Search all that was logged at DEBUG, answered, described, measured or stored."""
     own = site.secrets
     for password in (own["a wrong password"], own["another one"]):
         with site.connected() as client, pytest.raises(AuthenticationError, match="Invalid username"):

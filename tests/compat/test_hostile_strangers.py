@@ -72,7 +72,7 @@ def connect(cluster: SecuredCluster, listener: int = 0) -> socket.socket:
 
 
 def read_all(peer: socket.socket) -> bytes:
-    """Return what comes until the end; a reset is an end too."""
+    """Read until the end of the stream; a reset counts as the end."""
     data = b""
     try:
         while chunk := peer.recv(65536):
@@ -195,7 +195,7 @@ def test_a_session_is_prolonged_by_the_same_user(cluster: SecuredCluster) -> Non
 
 
 def until_ended(peer: socket.socket) -> None:
-    """Wait for the end of the session, and see that an idle connection is left alone."""
+    """Wait until the session has expired, and check that the idle connection stays open."""
     assert select.select([peer], [], [], 1.6) == ([], [], [])
 
 

@@ -1,7 +1,7 @@
 """One log directory that Apache Kafka 3.9 and Ottla open in turn: each finds everything the other has left.
 
 A broker of one kind stops, or is killed, and one of the other kind starts with the same id on the same
-directory. Whoever has it must give every record, find offsets and times by the other's indexes, know the
+directory. The broker that has it must return every record, find offsets and times with the other's indexes, know the
 other's leader epochs, hold producers to the sequences that the other has seen, and know its consumer groups.
 """
 
@@ -84,7 +84,7 @@ class OttlaBroker:
 
 
 class HandedOver:
-    """The directory, who has it, and what was put into it."""
+    """The directory, the broker that has it, and what was written to it."""
 
     def __init__(self, kafka: KafkaBroker, znodes: Znodes) -> None:
         self.address = kafka.address
@@ -105,18 +105,18 @@ class HandedOver:
         until(self._answers)
 
     def end(self, how: str) -> None:
-        """Have the broker stop, or kill it; either way its registration is gone."""
+        """Stop or kill the broker, and wait until its registration is gone."""
         self._epoch_ends[self._znodes.partition_state(TOPIC, 0)["leader_epoch"]] = self.log_end()
         getattr(self._kinds[self._holder], how)()
         self._znodes.wait_brokers([])
 
     def leave(self) -> None:
-        """See that nothing runs on."""
+        """Kill the brokers that still run."""
         for broker in self._kinds.values():
             broker.kill()
 
     def produce(self) -> None:
-        """Add records in each codec, each with a time of its own."""
+        """Add records in each codec, each with its own timestamp."""
         for codec in CODECS:
             producer = Producer(
                 {"bootstrap.servers": self.address, "compression.type": codec, "log_level": 0, "linger.ms": 5}
@@ -149,7 +149,7 @@ class HandedOver:
         assert self._read(0, "read_committed") == committed
 
     def check_lookups(self) -> None:
-        """Find records in the middle by time and by offset: the indexes are those that the other left."""
+        """Find records in the middle by time and by offset, with the indexes that the other broker left."""
         with RawClient(self.address) as client:
             for offset, _value, time in self._records[:: len(self._records) // 50]:
                 asked = ListOffsetsPartition(partition_index=0, timestamp=time)
@@ -164,7 +164,7 @@ class HandedOver:
                 assert header.base_offset <= offset <= header.last_offset
 
     def check_leader_epochs(self) -> None:
-        """Ask where each earlier broker's time as the leader ended."""
+        """Check the end offset of each earlier broker's leader epoch."""
         for epoch, end in self._epoch_ends.items():
             asked = OffsetForLeaderPartition(partition=0, leader_epoch=epoch)
             topic = OffsetForLeaderTopic(topic=TOPIC, partitions=[asked])
@@ -174,7 +174,7 @@ class HandedOver:
             assert (found.error_code, found.leader_epoch, found.end_offset) == (0, epoch, end)
 
     def check_producer(self) -> None:
-        """Repeat the last batch, skip one, come with an old epoch, and only then go on."""
+        """Repeat the last batch, skip one, use an old epoch, and only then continue the sequence."""
         if self._last_batch_at >= 0:
             assert self._send(self._sequence - 5) == (Error.NONE, self._last_batch_at)
             assert self._send(self._sequence + 5)[0] is Error.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -188,7 +188,7 @@ class HandedOver:
         self._last_batch_at = end
 
     def log_end(self) -> int:
-        """Ask for the end of the log."""
+        """Return the end of the log."""
         consumer = self._consumer("read_uncommitted")
         _, end = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=60)
         consumer.close()
@@ -243,8 +243,7 @@ class HandedOver:
         """Whether the broker knows its cluster and leads.
 
         Apache Kafka registers before it listens and listens before its controller has told it anything; the
-        leader in ZooKeeper may be from before the last stop; and librdkafka takes a cluster without brokers
-        for the truth for minutes.
+        leader in ZooKeeper may be from before the last stop; and librdkafka believes an empty cluster for minutes.
         """
         asked = ListOffsetsPartition(partition_index=0, timestamp=-1)
         topic = ListOffsetsTopic(name=TOPIC, partitions=[asked])

@@ -1,4 +1,4 @@
-"""Apache Kafka's Java AdminClient: the calls that people make, and how what is not served is refused.
+"""Apache Kafka's Java AdminClient: the calls that people make, and how unsupported ones are refused.
 
 One virtual machine makes all calls in turn (java/AdminCalls.java); each row here is one of them.
 """
@@ -12,7 +12,7 @@ from tests.compat import matrix
 
 PROGRAM = Path(__file__).parent / "java" / "AdminCalls.java"
 DONE = "null"
-"""How a call without a result ends well."""
+"""The result of a successful call that returns nothing."""
 
 ANSWERS = {
     "create validate": "3",
@@ -124,18 +124,18 @@ REFUSED = {
     "unregister": "UNREGISTER_BROKER",
     "client metrics": "LIST_CLIENT_METRICS_RESOURCES",
 }
-"""What is not served, and the API that the client misses: it knows before it asks."""
+"""The calls that are not served, with the missing API, which the client knows from ApiVersions."""
 
 
 @pytest.fixture(scope="module")
 def prefix() -> str:
-    """Begins the names of this module's topics and group."""
+    """The prefix of the names of this module's topics and group."""
     return f"admin-{matrix.RUN}"
 
 
 @pytest.fixture(scope="module")
 def calls(cluster, kafka_java, prefix) -> dict[str, str]:
-    """What each call gave."""
+    """The result of each call."""
     done = subprocess.run(
         [*kafka_java, str(PROGRAM), cluster.bootstrap_servers, prefix],
         capture_output=True,

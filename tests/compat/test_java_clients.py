@@ -11,13 +11,13 @@ from tests.compat.matrix import COMBINATIONS, PARTITIONS, Combination, Read
 
 
 class Java(JavaProgram):
-    """The program java/Matrix.java, spoken to in lines."""
+    """The program java/Matrix.java, driven line by line."""
 
     def __init__(self, java: list[str], bootstrap: str, log: Path) -> None:
         super().__init__(java, "Matrix.java", bootstrap, log=log)
 
     def ask(self, *words: object, body: list[str] | None = None) -> list[str]:
-        """Send one command and give the lines of its answer; fail with the program's own words."""
+        """Send one command and return the lines of its answer; fail with the program's error."""
         out: list[str] = []
         for line in self.answers("\t".join(str(w) for w in words), *(body or [])):
             text = line.rstrip("\n")

@@ -14,7 +14,7 @@ VERSIONS = ("2.0.1", "2.8.2", "3.9.1")
 PARTITIONS = 2
 _FENCED = {"ProducerFencedException", "InvalidProducerEpochException"}
 _LATEST_TIMEOUT_MS = 11_500
-"""The timeout of a second, the interval at which timeouts are looked for, and the time to abort."""
+"""A timeout of a second, the interval between checks for timeouts, and the time to abort."""
 
 
 def java_of(kafka_java: list[str], version: str) -> list[str]:
@@ -49,7 +49,7 @@ def test_a_java_producer_in_transactions(cluster, make_topics, kafka_java, versi
     assert printed.pop("fenced") in _FENCED
     assert printed.pop("timed out") in _FENCED
     assert printed == {
-        # INVALID_TRANSACTION_TIMEOUT, which all of them take as a fatal error without a class of its own.
+        # INVALID_TRANSACTION_TIMEOUT, which all versions treat as a fatal error without its own class.
         "too long": "KafkaException",
         "uncommitted": str(PARTITIONS * 26),
         "offset": "3",

@@ -1,4 +1,4 @@
-"""kafka-python 3 against the cluster: create, produce in every way, read back by hand."""
+"""kafka-python 3 against the cluster: create, produce in every way, read back from assigned partitions."""
 
 import pytest
 from confluent_kafka import TopicPartition as Served

@@ -61,7 +61,7 @@ class Instance:
 
 
 class Counting:
-    """Lines that are sent, and the counts that come out for a reader of committed data."""
+    """The lines that are sent, and the counts that a reader of committed data gets."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.expected: Counter[str] = Counter()
@@ -84,7 +84,7 @@ class Counting:
         assert self._producer.flush(90) == 0
 
     def is_exact(self) -> bool:
-        """Read on; return whether all is counted. A count that does not rise by one was counted twice, or lost."""
+        """Read on; return whether all is counted. A count that does not rise by one shows a duplicate or a loss."""
         while (message := self._consumer.poll(0.2)) is not None:
             if message.error() is None:
                 word, count = message.key().decode(), int(message.value())

@@ -1,4 +1,4 @@
-"""kcat against the cluster: list, produce in every way, read back by hand."""
+"""kcat against the cluster: list, produce in every way, read back from assigned partitions."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The mirror between Ottla and Apache Kafka, both ways: every record as it was, topics alike, groups translated."""
+"""The mirror between Ottla and Apache Kafka, both ways: records unchanged, topics alike, groups translated."""
 
 import json
 import subprocess

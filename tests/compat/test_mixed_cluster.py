@@ -29,7 +29,7 @@ RECORDS = 2_000
 SETTINGS = {
     "auto.leader.rebalance.enable": "false",
     "offsets.topic.num.partitions": "2",
-    # A broker on every side, so that both of one kind can leave at once without waiting for a leader elsewhere.
+    # Replicas on brokers of both kinds, so that both of one kind can leave at once, and the leaders move to the others.
     "offsets.topic.replication.factor": "4",
     "transaction.state.log.num.partitions": "4",
     "transaction.state.log.replication.factor": "4",
@@ -49,13 +49,13 @@ class MixedCluster:
         self.bootstrap_servers = ",".join(self.addresses.values())
 
     def admin(self) -> AdminClient:
-        """Return a new client: an older one may still send to a controller that was."""
+        """Return a new client: an older one can still send to a former controller."""
         return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
 
     def start(self, *brokers: int) -> None:
-        """Start brokers, and wait until all four are registered and tell clients of each other.
+        """Start brokers, and wait until all four are registered and list each other in their metadata.
 
-        librdkafka takes the empty cluster of a broker that has just come up for the truth for minutes.
+        For minutes librdkafka believes the empty cluster that a broker reports when it has just come up.
         """
         for broker in brokers:
             if broker in self._kafka:
@@ -86,7 +86,7 @@ class MixedCluster:
         self.znodes.wait_brokers(int(each) for each in left)
 
     def give_controller_to(self, kind: str) -> None:
-        """See that a broker of this kind is the controller: the others leave, and come back."""
+        """Make a broker of this kind the controller: the others leave, and come back."""
         wanted, others = (OTTLA, KAFKA) if kind == "ottla" else (KAFKA, OTTLA)
         if self.znodes.controller() not in wanted:
             self.stop(*others)
@@ -103,7 +103,7 @@ class MixedCluster:
         return next(broker for broker in (OTTLA if kind == "ottla" else KAFKA) if broker != controller)
 
     def log_directory(self, broker: int) -> Path:
-        """Return where a broker keeps its logs."""
+        """Return a broker's log directory."""
         if broker in self._kafka:
             return self._kafka[broker].log_directory
         return Path(self._ottla.broker(broker)["directory"]) / "logs"
@@ -117,7 +117,7 @@ class MixedCluster:
         )
 
     def wait_known(self, topic: str) -> None:
-        """Wait until every broker tells clients of every leader of a topic."""
+        """Wait until every broker's metadata has every leader of a topic."""
         for address in self.addresses.values():
             until(lambda address=address: -1 not in leaders_known_by(address, topic))
 
@@ -127,7 +127,7 @@ class MixedCluster:
 
 
 def metadata_of(address: str, *topics: str) -> MetadataResponse | None:
-    """Return what a broker tells clients; None while it does not listen."""
+    """Return a broker's metadata for clients; None while it does not listen."""
     wanted = [MetadataRequestTopic(name=topic) for topic in topics]
     try:
         with RawClient(address) as client:
@@ -140,19 +140,19 @@ def metadata_of(address: str, *topics: str) -> MetadataResponse | None:
 
 
 def controller_known_by(address: str) -> int | None:
-    """Return the controller that a broker tells clients of; None while it does not listen."""
+    """Return the controller in a broker's metadata; None while it does not listen."""
     found = metadata_of(address)
     return None if found is None else found.controller_id
 
 
 def brokers_known_by(address: str) -> set[int]:
-    """Return the brokers that a broker tells clients of."""
+    """Return the brokers in a broker's metadata."""
     found = metadata_of(address)
     return set() if found is None else {broker.node_id for broker in found.brokers}
 
 
 def leaders_known_by(address: str, topic: str) -> set[int]:
-    """Return the leaders of a topic that a broker tells clients of; -1 stands for what it does not know."""
+    """Return the leaders of a topic in a broker's metadata; -1 stands for an unknown one."""
     found = metadata_of(address, topic)
     if found is None or len(found.topics[0].partitions) != len(PLACEMENT):
         return {-1}
@@ -181,7 +181,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory, kafka_java: list[str]) -> It
 
 
 class Story:
-    """One topic, one idempotent producer for all of its life, and what it was promised."""
+    """One topic, one idempotent producer for all of its life, and the records that were acknowledged."""
 
     def __init__(self, mixed: MixedCluster, topic: str) -> None:
         self.topic = topic
@@ -203,7 +203,7 @@ class Story:
         )
 
     def produce(self) -> None:
-        """Hand over so many records; they are on their way when it returns."""
+        """Hand over `RECORDS` records, without waiting for their acknowledgement."""
         for number in range(self._count, self._count + RECORDS):
             place, mark = Place(self.topic, number % len(PLACEMENT)), Mark("p", number)
             self._history.sent(mark, place)
@@ -221,7 +221,7 @@ class Story:
         assert self._errors == []
 
     def check(self) -> None:
-        """Read everything back, from the leaders and out of each replica's files."""
+        """Read everything back, from the leaders and from each replica's files."""
         consumer = Consumer(
             {"bootstrap.servers": self._mixed.bootstrap_servers, "group.id": "none", "log_level": 0}
         )
@@ -269,12 +269,12 @@ def test_each_kind_leads_follows_dies_leaves_and_returns(mixed: MixedCluster, co
         mixed.wait_in_sync(story.topic)
         story.flush()
         elect_preferred(mixed, story.topic)
-    # Of Kafka's brokers leaving Kafka's controller nothing is ours.
+    # When one of Kafka's brokers leaves Kafka's controller, no code of ours runs.
     for kind in KINDS if controller == "ottla" else ["ottla"]:
         leaving = mixed.other_than_controller(kind)
         story.produce()
         mixed.stop(leaving)
-        # It asked for its leaders to be moved before it left: nobody was left without.
+        # It had its leaders moved before it left: no partition is without a leader.
         mixed.wait_partitions(
             story.topic,
             lambda _, state, gone=leaving: state["leader"] not in (-1, gone) and gone not in state["isr"],
@@ -291,13 +291,13 @@ def test_each_kind_leads_follows_dies_leaves_and_returns(mixed: MixedCluster, co
 
 
 def get_producer_ids(mixed: MixedCluster) -> None:
-    """See that every broker gives ids, which Kafka's ask the controller for and ours take from ZooKeeper."""
+    """Check that every broker hands out ids, which Kafka's brokers get from the controller and ours from ZooKeeper."""
     given: set[int] = set()
 
     def get_one(client: RawClient) -> bool:
         answer = client.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4)
         if answer.error_code == Error.COORDINATOR_LOAD_IN_PROGRESS:
-            return False  # Kafka's answer while its own question is under way
+            return False  # Kafka's answer while its own request to the controller is under way
         assert answer.error_code == Error.NONE
         given.add(answer.producer_id)
         return True
@@ -324,7 +324,7 @@ def create(mixed: MixedCluster, topic: str) -> None:
 
 
 def elect_preferred(mixed: MixedCluster, topic: str) -> None:
-    """Have the first replica of each partition lead it, as an operator would."""
+    """Elect the preferred leader of each partition, as an operator would."""
     asked = TopicPartitions(topic=topic, partitions=list(range(len(PLACEMENT))))
     with RawClient(mixed.addresses[mixed.znodes.controller()]) as client:
         answer = client.ask(ElectLeadersRequest(topic_partitions=[asked], timeout_ms=30_000), 2)

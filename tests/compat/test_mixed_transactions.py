@@ -14,7 +14,7 @@ from tests.raw_client import RawClient
 from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from wire.types import TopicPartition as Place
 
-__all__ = ["mixed"]  # the fixture: a cluster of its own for this module
+__all__ = ["mixed"]  # the fixture: this module gets its own cluster
 
 STATE, OFFSETS = "__transaction_state", "__consumer_offsets"
 STATE_PARTITIONS, OFFSETS_PARTITIONS = 4, 2
@@ -36,7 +36,7 @@ def placed(mixed: MixedCluster) -> MixedCluster:
     ]
     for future in admin.create_topics(topics).values():
         future.result(timeout=60)
-    # Each broker takes the number of partitions from the first update of the controller: before that it would guess.
+    # A broker learns the number of partitions from the controller's first update; before that it would guess.
     mixed.znodes.wait(
         lambda: all(
             mixed.znodes.partition_state(name, number)["leader"] == replicas[0]
@@ -48,7 +48,7 @@ def placed(mixed: MixedCluster) -> MixedCluster:
 
 
 def name_led_by(mixed: MixedCluster, topic: str, kind: str) -> str:
-    """Return a new id or group whose coordinator is of a kind."""
+    """Return a new transactional id or group whose coordinator is of this kind."""
     brokers = OTTLA if kind == "ottla" else KAFKA
     while True:
         name = f"{kind}-{next(NUMBERS)}"
@@ -156,7 +156,7 @@ def test_coordinators_of_either_kind(placed: MixedCluster, of_transaction: str, 
 
 
 def check_indexes(placed: MixedCluster, topic: str) -> None:
-    """Every replica has written the same list of aborted transactions for itself."""
+    """Check that all replicas have written the same list of aborted transactions."""
     for number, replicas in enumerate(PLACEMENT):
         directories = [
             replica_directory(placed.log_directory(each), Place(topic, number)) for each in replicas
@@ -187,7 +187,7 @@ def test_a_transaction_goes_on_at_a_coordinator_of_the_other_kind(
     write(client, topic, "first")
     leaving = placed.znodes.partition_state(STATE, number)["leader"]
     if step == "prepared":
-        # Killed just when the answer is out, so that the next coordinator finds the decision or its completion.
+        # Kill it right after its answer, so that the next coordinator finds the decision or its completion.
         client.commit_transaction(60)
     placed.kill(leaving)
     others = KAFKA if begun_at == "ottla" else OTTLA
@@ -207,7 +207,7 @@ def test_a_transaction_goes_on_at_a_coordinator_of_the_other_kind(
 
 
 def elect(placed: MixedCluster) -> None:
-    """Have the first replica of each partition of the transaction state lead it again."""
+    """Elect the preferred leader of each partition of the transaction state again."""
     asked = TopicPartitions(topic=STATE, partitions=list(range(STATE_PARTITIONS)))
 
     def led() -> bool:

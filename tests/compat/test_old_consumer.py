@@ -1,4 +1,4 @@
-"""The old consumer beside that of Apache Kafka 1.1.1: one group, one ensemble, two kinds of ends."""
+"""The old consumer beside that of Apache Kafka 1.1.1: one group, one ensemble, consumers of both kinds."""
 
 import signal
 import subprocess
@@ -35,7 +35,7 @@ class JavaEnd:
         return self._out.read_text().splitlines()
 
     def leave(self) -> None:
-        """End it as Ctrl-C does: it commits, and closes its session."""
+        """Stop it as Ctrl-C does: it commits, and closes its session."""
         assert self._process.poll() is None, self._errors.read_text()
         self._process.send_signal(signal.SIGINT)
         self._process.wait(30)
@@ -106,7 +106,7 @@ def test_a_group_of_both_kinds(
         until(lambda: list(owners()) == [ours.consumer_id] and len(ours.owned) == PARTITIONS)
         send(50)
         until(lambda: consumed() == set(sent))
-        # Now Kafka's comes back to positions that ours has committed.
+        # Now Kafka's consumer comes back, to positions that ours has committed.
         ours.leave()
         assert sum(watch.offsets().values()) == len(sent)
     finally:

@@ -24,7 +24,7 @@ FAST = 100_000_000
 
 
 class Tools(JavaProgram):
-    """The program java/Tools.java, spoken to in lines."""
+    """The program java/Tools.java, driven line by line."""
 
     def __init__(self, java: Sequence[str], bootstrap: str, directory: Path) -> None:
         super().__init__(java, "Tools.java", log=directory / "stderr.log")
@@ -32,7 +32,7 @@ class Tools(JavaProgram):
         self._directory = directory
 
     def run(self, tool: str, *arguments: str, expect: int = 0) -> str:
-        """Run a tool, require its status, and give what it printed."""
+        """Run a tool, require its exit status, and return its output."""
         printed = []
         for line in self.answers("\t".join((tool, "--bootstrap-server", self.bootstrap, *arguments))):
             if not line.startswith("|"):
@@ -42,13 +42,13 @@ class Tools(JavaProgram):
         return "".join(printed)
 
     def file(self, content: Mapping[str, Any]) -> str:
-        """Write a file of a tool, and give its path."""
+        """Write an input file for a tool, and return its path."""
         path = self._directory / f"{len(list(self._directory.iterdir()))}.json"
         path.write_text(json.dumps(content))
         return str(path)
 
     def place(self, topic: str, assignment: str) -> None:
-        """Create a topic on brokers of one's choice."""
+        """Create a topic on the given brokers."""
         self.run(TOPICS, "--create", "--topic", topic, "--replica-assignment", assignment)
 
 

@@ -1,4 +1,4 @@
-"""Our perf tools beside Apache Kafka's: one expression reads the lines of both."""
+"""Our perf tools beside Apache Kafka's: one regular expression matches the lines of both."""
 
 import json
 import re
@@ -31,7 +31,7 @@ OURS = {
 
 @pytest.fixture(params=["ottla", "apache"])
 def brokers(request: pytest.FixtureRequest) -> Brokers:
-    """Each kind of brokers in turn."""
+    """The brokers of each kind in turn."""
     given = request.getfixturevalue("cluster" if request.param == "ottla" else "apache_kafka")
     return Brokers(request.param, given.bootstrap_servers, 3 if request.param == "ottla" else 1)
 

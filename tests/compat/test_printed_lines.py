@@ -1,4 +1,4 @@
-"""Commands called by Kafka's names print Kafka's lines: both tools look at one cluster, and are compared."""
+"""Commands called by Kafka's names print Kafka's lines: both tools run against one cluster, and are compared."""
 
 import json
 import re
@@ -31,35 +31,35 @@ GROUP = "printed-group"
 
 
 class Both:
-    """The two tools of a name."""
+    """Both tools of a name."""
 
     def __init__(self, tools: Tools) -> None:
         self.tools = tools
 
     def kafka(self, name: str, *arguments: str) -> list[str]:
-        """Run Kafka's tool, and give its lines."""
+        """Run Kafka's tool, and return its lines."""
         lines = []
         for line in self.tools.answers("\t".join((MAINS[name], *self._with_servers(name, arguments)))):
             if not line.startswith("|"):
                 break
             lines.append(line[1:].rstrip("\n"))
-        # How the program Tools ends a tool that would end the virtual machine.
+        # The exception by which the program Tools stops a tool that would exit the virtual machine.
         ended = next((at for at, line in enumerate(lines) if line.startswith("Tools$Ended")), None)
         return lines if ended is None else lines[: ended - 1]
 
     def ottla(self, name: str, *arguments: str) -> list[str]:
-        """Run our command of that name, and give its lines."""
+        """Run our command of that name, and return its lines."""
         done = CliRunner().invoke(main, [name, *self._with_servers(name, arguments)])
         assert not isinstance(done.exception, Exception) or isinstance(done.exception, SystemExit), done
         return done.output.split("\n")
 
     def _with_servers(self, name: str, arguments: Sequence[str]) -> list[str]:
         servers = ["--bootstrap-server", self.tools.bootstrap]
-        # Only the cluster tool has its options behind the action.
+        # Only the cluster tool takes its options after the action.
         return [*arguments, *servers] if name == "kafka-cluster" else [*servers, *arguments]
 
     def compare(self, name: str, *arguments: str, any_order: bool = False) -> list[str]:
-        """Run both, require the same lines, and give them."""
+        """Run both, require the same lines, and return them."""
         kafka, ottla = trimmed(self.kafka(name, *arguments)), trimmed(self.ottla(name, *arguments))
         if any_order:
             assert sorted(ottla) == sorted(kafka)
@@ -69,7 +69,7 @@ class Both:
 
 
 def trimmed(lines: Sequence[str]) -> list[str]:
-    """Leave out empty lines at both ends: Kafka's tools end in the middle of a line here and there."""
+    """Drop empty lines at both ends: some of Kafka's tools do not end their last line."""
     return "\n".join(lines).strip("\n").split("\n")
 
 

@@ -158,7 +158,7 @@ def test_a_bearer_token_without_the_scope(cluster: SecuredCluster) -> None:
 def test_scram(cluster: SecuredCluster, name: str, mechanism: int, user: str, password: str) -> None:
     set_password(cluster, user, mechanism, password)
     config = client(cluster, name, user, password)
-    # Each broker keeps its own copy of the credentials, and follows ZooKeeper.
+    # Each broker keeps its own copy of the credentials, and updates it from ZooKeeper.
     for ports in cluster.ports:
         own = config | {"bootstrap.servers": f"127.0.0.1:{ports[0]}"}
         until(lambda own=own: serves(own))

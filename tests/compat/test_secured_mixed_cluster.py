@@ -59,7 +59,7 @@ CHANGES = 150
 RATE = 200_000
 RECORD = bytes(5_000)
 BURST_BYTES = 11 * RATE
-"""What the windows bear at once after silence, and a little more."""
+"""What the windows allow at once after silence, and a little more."""
 MEASURED_BYTES = 8 * RATE
 OTTLA_COMMAND = str(Path(sys.executable).parent / "ottla")
 
@@ -330,7 +330,7 @@ def test_a_user_made_by_javas_tool_logs_in_at_both(mixed: Mixed, kind: int) -> N
 
 
 def test_a_certificate_names_its_owner_at_both(mixed: Mixed) -> None:
-    """`alice` is a super user by her certificate's common name; `bob` may not see a topic."""
+    """`alice` is a super user by her certificate's common name; `bob` is not allowed to see a topic."""
     admin = AdminClient(mixed.librdkafka(OTTLA))
     admin.create_topics([NewTopic("certified", 1, 2)])["certified"].result(60)
     for kind in (OTTLA, KAFKA):
@@ -376,7 +376,7 @@ def test_a_key_store_is_changed_by_javas_tool_while_the_broker_runs(
     refused = point_to(stranger)
     assert refused.returncode != 0
     assert "InvalidRequestException" in refused.stdout + refused.stderr
-    if kind == OTTLA:  # what Kafka's listener shows behind a refusal is its own affair
+    if kind == OTTLA:  # what Kafka's listener shows after a refusal is not tested
         assert ssl.get_server_certificate(here) == now
     now = ssl.get_server_certificate(here)
     renewed.write_bytes(mixed.authority.pkcs12(f"broker{kind}").read_bytes())
@@ -394,7 +394,7 @@ TOPIC, LITERAL, WRITE, ALLOW, ANY = 2, 3, 4, 3, 1
 
 
 def allow(peer: SecuredPeer, user: str, topic: str) -> None:
-    """Let a user write to a topic."""
+    """Allow a user to write to a topic."""
     rule = AclCreation(
         resource_type=TOPIC,
         resource_name=topic,
@@ -409,7 +409,7 @@ def allow(peer: SecuredPeer, user: str, topic: str) -> None:
 
 
 def take_back(peer: SecuredPeer, user: str, topic: str) -> None:
-    """Remove all rules of a user for a topic; there is one."""
+    """Remove a user's only rule for a topic."""
     wanted = DeleteAclsFilter(
         resource_type_filter=TOPIC,
         resource_name_filter=topic,
@@ -451,7 +451,7 @@ def test_rules_made_at_one_kind_hold_at_the_other(mixed: Mixed, kind: int) -> No
 
 
 def test_changes_of_one_resource_through_both_kinds_at_once(mixed: Mixed) -> None:
-    """Each change reads the node, changes it and writes it back: none may get lost between two writers."""
+    """Each change reads the node, changes it and writes it back: no change of either writer is lost."""
     topic, numbers = "contended", range(CHANGES)
     with mixed.peer(OTTLA) as ours, mixed.peer(KAFKA) as theirs, ThreadPoolExecutor(2) as threads:
         peers = (ours, theirs)
@@ -499,9 +499,9 @@ NOT_ASKED = {
     ApiKey.API_VERSIONS,
     ApiKey.SASL_HANDSHAKE,
     ApiKey.SASL_AUTHENTICATE,
-    # Kafka fails in its handler where one who may not asks for all users, and never answers.
+    # If an unauthorised user asks for all users, Kafka fails in its handler and never answers.
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-    # Kafka closes the connection where a type is 0, before it asks who is there; we ask first.
+    # If a type is 0, Kafka closes the connection before it authorises the user; we authorise first.
     ApiKey.DESCRIBE_ACLS,
     ApiKey.CREATE_ACLS,
     ApiKey.DELETE_ACLS,
@@ -515,7 +515,7 @@ REFUSED = {
 
 
 BY_NAME = {ApiKey.FETCH: 12}
-"""The last versions whose topics have names: of an id that is none Kafka makes another error."""
+"""The last versions with topic names: for an unknown topic id Kafka returns another error."""
 
 
 def error_codes(answer: Struct) -> list[int]:
@@ -531,7 +531,7 @@ def error_codes(answer: Struct) -> list[int]:
 
 
 def test_who_has_no_rule_is_refused_alike(mixed: Mixed) -> None:
-    """Every API that both serve, with one of everything in the request, from a user whom no rule names."""
+    """Every API that both serve, with one of everything in the request, from a user without any rule."""
     mixed.make_user("nobody")
     served = {}
     for kind in (OTTLA, KAFKA):
@@ -556,7 +556,7 @@ def test_who_has_no_rule_is_refused_alike(mixed: Mixed) -> None:
         version = min(served[OTTLA][key], served[KAFKA][key], BY_NAME.get(key, api.max_version))
         answers = [codes(kind, api, version) for kind in (OTTLA, KAFKA)]
         by_controller = [each for each in answers if Error.NOT_CONTROLLER not in set(each)]
-        if len(by_controller) == 1:  # the other one is not the controller, and looks at that first
+        if len(by_controller) == 1:  # the other one is not the controller, which it checks first
             is_alike = bool(REFUSED & set(by_controller[0]))
         else:
             is_alike = answers[OTTLA] == answers[KAFKA]
@@ -568,7 +568,7 @@ def test_who_has_no_rule_is_refused_alike(mixed: Mixed) -> None:
 
 
 def test_filters_of_quotas(mixed: Mixed) -> None:
-    """Both kinds find the same, whatever is asked; and the SCRAM credentials beside them stay."""
+    """Both kinds find the same with each filter; and the SCRAM credentials beside the quotas stay."""
     names = (None, "alice", "bob", "c d", "admin")
     entities = [{"user": user} for user in names] + [{"client-id": client} for client in names]
     entities += [{"user": user, "client-id": client} for user in names for client in names]
@@ -621,7 +621,7 @@ def test_filters_of_quotas(mixed: Mixed) -> None:
 
 
 def test_a_quota_holds_at_both(mixed: Mixed) -> None:
-    """At most a fifth more at each broker, both at once; the burst that the windows bear first is left out."""
+    """At each broker at most a fifth over the quota, both at once; the first burst of the windows does not count."""
     mixed.make_user("slow")
     mixed.create("slow", 2)
     admin = AdminClient(mixed.librdkafka(OTTLA))
@@ -664,7 +664,7 @@ def test_a_quota_holds_at_both(mixed: Mixed) -> None:
 
     until(both_have_ended, 180)
     for number in partitions:
-        # How much less it is says how busy the machine is, too.
+        # A rate below the quota can also come from a busy machine.
         assert 0.5 * RATE < MEASURED_BYTES / (ended[number] - began[number]) < 1.2 * RATE
     for producer in producers:
         producer.purge()
@@ -678,7 +678,7 @@ def test_javas_tools_list_topics_at_both(mixed: Mixed) -> None:
 
 
 def test_a_broker_is_killed(mixed: Mixed) -> None:
-    """The last test, for one broker stays: what was acknowledged before and after is read from it."""
+    """The last test, because only one broker survives: what was acknowledged before and after is read from it."""
     mixed.create("survivor", 4, **{"min.insync.replicas": "1"})
     config = mixed.librdkafka(OTTLA)
     producer = Producer(config | {"acks": "all", "enable.idempotence": True})

@@ -87,11 +87,11 @@ class Cluster:
         )
 
     def client(self) -> AbstractContextManager[KazooClient]:
-        """A client that nobody has logged in, on the plain port."""
+        """A client without a login, on the plain port."""
         return zookeeper_client(blocking_client(self.server.hosts, 6.0, OPEN))
 
     def owner(self) -> AbstractContextManager[KazooClient]:
-        """A client as the brokers are."""
+        """A client with the brokers' login."""
         settings = self.settings | {"ottla.zookeeper.jaas.config": LOGIN}
         return zookeeper_client(blocking_client(self.zookeeper, 6.0, zookeeper_access(settings.get)))
 

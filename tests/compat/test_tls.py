@@ -122,7 +122,7 @@ def test_a_stranger_is_not_trusted(cluster: SecuredCluster, tmp_path: Path) -> N
 
 
 def test_large_records(cluster: SecuredCluster, authority: Authority) -> None:
-    """Answers of many megabytes, from files, whole and in order."""
+    """Responses of many megabytes, from files, arrive whole and in order."""
     from confluent_kafka import Consumer, Producer
 
     config = client(cluster, authority, 0)

@@ -30,7 +30,7 @@ def tools(cluster, kafka_java, tmp_path_factory) -> Iterator[Tools]:
 
 
 def transactions(tools: Tools, *arguments: str) -> list[list[str]]:
-    """Run Kafka's tool, and give the rows of its table; its options for the cluster come first."""
+    """Run Kafka's tool, and return the rows of its table; its options for the cluster come first."""
     printed = []
     line = "\t".join((TRANSACTIONS, "--bootstrap-server", tools.bootstrap, *arguments))
     for answer in tools.answers(line):
@@ -42,7 +42,7 @@ def transactions(tools: Tools, *arguments: str) -> list[list[str]]:
 
 
 def ottla(cluster, *arguments: str):
-    """Run our command, and give what it prints for programs."""
+    """Run our command, and return its JSON."""
     done = subprocess.run(
         [
             *(sys.executable, "-m", "ottla", "transactions"),
@@ -67,7 +67,7 @@ def open_transaction(cluster, make_topics, request) -> tuple[Producer, str, str]
             "bootstrap.servers": cluster.bootstrap_servers,
             "transactional.id": topic,
             "linger.ms": 0,
-            # Longer than the tools take on a busy machine: it is not to be aborted under their hands.
+            # Longer than the tools take on a busy machine, so that it does not time out meanwhile.
             "transaction.timeout.ms": 600_000,
         }
     )
@@ -100,7 +100,7 @@ def test_what_is_open_is_listed_and_described_alike(cluster, tools, open_transac
         (found,) = ottla(cluster, *where)
         assert theirs[0] == str(found["producer_id"])
         assert theirs[-1] == str(found["transaction_start"]) == "0"
-    # A coordinator has it: it does not hang, however long it is open.
+    # A coordinator knows it: it does not hang, however long it is open.
     hanging = ("find-hanging", "--topic", topic, "--max-transaction-timeout", "0")
     assert transactions(tools, *hanging) == []
     assert ottla(cluster, *hanging) == []
@@ -119,7 +119,7 @@ def test_a_duration_filter_leaves_out_what_began_later(cluster, tools, open_tran
 
 @pytest.mark.parametrize("aborted_by", ["kafka", "ottla"])
 def test_a_hanging_transaction_is_found_and_aborted(cluster, tools, make_topics, aborted_by: str) -> None:
-    """Made by a batch that comes when verification is off, of a producer that no coordinator has."""
+    """A batch of a producer that no coordinator knows arrives while verification is off."""
     topic = f"{matrix.RUN}-hanging-{aborted_by}"
     make_topics.create([topic], partitions=1)
     setting = ("--entity-type", "brokers", "--entity-default", "--alter")
@@ -144,7 +144,7 @@ def test_a_hanging_transaction_is_found_and_aborted(cluster, tools, make_topics,
 
 
 def hang(cluster, topic: str) -> int:
-    """Write a transactional batch past every coordinator; gives its producer."""
+    """Write a transactional batch that no coordinator knows of; return its producer id."""
     addresses = cluster.bootstrap_servers.split(",")
     with RawClient(addresses[0]) as client:
         asked = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)

@@ -54,7 +54,7 @@ def write(client: Producer, topic: str, *values: str) -> None:
 
 
 def read(cluster, topic: str, *, committed: bool = True) -> list[list[str]]:
-    """Read each partition to its end: for readers of committed data, its last stable offset."""
+    """Read each partition to its end, which is the last stable offset under read_committed."""
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,
@@ -83,7 +83,7 @@ def read(cluster, topic: str, *, committed: bool = True) -> list[list[str]]:
 
 
 def wait_read(cluster, topic: str, wanted: list[list[str]]) -> None:
-    """Wait until committed data is just this: a commit is answered before its markers are written."""
+    """Wait until exactly these values are committed: the answer to a commit comes before its markers are written."""
     until(lambda: sum(map(len, read(cluster, topic))) == sum(map(len, wanted)))
     assert read(cluster, topic) == wanted
 
@@ -163,7 +163,7 @@ def test_a_transaction_moves_a_group_and_writes_or_does_neither(cluster, topic, 
         )
         if len(taken) % 2:
             client.abort_transaction(60)
-            # Where a consumer stands after an abort is for the program to say.
+            # The program has to set a consumer's position after an abort.
             consumer.seek(TopicPartition(incoming, 0, message.offset()))
             again = consumer.poll(60)
             assert again is not None
@@ -267,7 +267,7 @@ def test_a_sleeping_producer_is_aborted_and_fenced(cluster, topic) -> None:
     client = producer(cluster, "sleeper", **{"transaction.timeout.ms": 1_000})
     client.begin_transaction()
     write(client, topic, "late")
-    # Aborted a second after its begin, at the coordinator's next look, ten seconds later at most.
+    # It times out after a second, and is aborted at the coordinator's next check, at most ten seconds later.
     until(lambda: read_to_end(cluster, topic))
     with pytest.raises(KafkaException) as caught:
         client.commit_transaction(60)
@@ -276,7 +276,7 @@ def test_a_sleeping_producer_is_aborted_and_fenced(cluster, topic) -> None:
 
 
 def read_to_end(cluster, topic: str) -> bool:
-    """Whether nothing is open: a reader of committed data comes as far as one of all."""
+    """Whether nothing is open: read_committed reaches the same end as read_uncommitted."""
     ends = []
     for level in ("read_committed", "read_uncommitted"):
         consumer = Consumer(

@@ -1,4 +1,4 @@
-"""Waiting for what ZooKeeper says, by its watches: the one view that brokers of every kind share."""
+"""Waiting for znodes with watches: ZooKeeper is the one view that brokers of every kind share."""
 
 import json
 import threading
@@ -28,11 +28,11 @@ class Znodes:
         self._client.close()
 
     def make(self, path: str) -> None:
-        """See that a node is there before any broker is."""
+        """Create a node, if it is missing, before any broker starts."""
         self._client.ensure_path(path)
 
     def json(self, path: str) -> Any:
-        """Return the present value of a node, None where there is none; a change of it is looked at again."""
+        """Return the present value of a node, or None; a change of it wakes `wait`."""
         try:
             data, _ = self._client.get(path, watch=self._look_again)
         except NoNodeError:
@@ -41,11 +41,11 @@ class Znodes:
         return json.loads(data) if data else {}
 
     def children(self, path: str) -> set[str]:
-        """Return the names below a node; a change of them is looked at again."""
+        """Return the names of a node's children; a change of them wakes `wait`."""
         return set(self._client.get_children(path, watch=self._look_again))
 
     def wait(self, condition: Callable[[], object], saying: Callable[[], object] = lambda: "") -> None:
-        """Wait until a condition on nodes that it reads here holds."""
+        """Wait until a condition holds, which has to read its nodes through this object."""
         deadline = time.monotonic() + WAIT_TIMEOUT_S
         while True:
             self._changed.clear()
@@ -66,7 +66,7 @@ class Znodes:
         self.wait(lambda: self.children("/brokers/ids") == wanted, lambda: self.children("/brokers/ids"))
 
     def partition_state(self, topic: str, partition: int) -> dict[str, Any]:
-        """Return leader and ISR as they are written; an empty ISR where nothing is."""
+        """Return the partition's state as written; without a node, leader -1 and an empty ISR."""
         path = f"/brokers/topics/{topic}/partitions/{partition}/state"
         return self.json(path) or {"leader": -1, "isr": []}
 

@@ -60,7 +60,7 @@ def _answers(admin: AdminClient) -> bool:
 
 
 class Brokers:
-    """One kind of brokers, and what tests do with them through librdkafka."""
+    """The brokers of one kind, and what tests do with them through librdkafka."""
 
     def __init__(self, kind: str, bootstrap_servers: str, replication_factor: int) -> None:
         self.kind = kind
@@ -69,7 +69,7 @@ class Brokers:
         self._topics = Topics(bootstrap_servers)
 
     def topic(self, partitions: int = 3, **configs: str) -> str:
-        """Create a topic of a new name, and return it."""
+        """Create a topic with a new name, and return the name."""
         name = f"client-{uuid.uuid4().hex[:10]}"
         self._topics.create([name], partitions, self._replication_factor, **configs)
         return name
@@ -104,7 +104,7 @@ class Brokers:
 
 @pytest.fixture(params=["ottla", "apache"])
 def brokers(request: pytest.FixtureRequest) -> Brokers:
-    """Each kind of brokers in turn."""
+    """The brokers of each kind in turn."""
     given = request.getfixturevalue("cluster" if request.param == "ottla" else "apache_kafka")
     admin = AdminClient({"bootstrap.servers": given.bootstrap_servers})
     replication_factor = min(3, len(admin.list_topics(timeout=30).brokers))
@@ -113,7 +113,7 @@ def brokers(request: pytest.FixtureRequest) -> Brokers:
 
 @pytest.fixture(params=["trio", "asyncio"])
 def run(request: pytest.FixtureRequest) -> Callable[..., object]:
-    """Run a test's body on each kind of loop in turn, for a minute at most."""
+    """Run a test's body on each kind of event loop in turn, for at most a minute."""
     import anyio
 
     def run_body(body: Callable[..., object]) -> object:

@@ -6,7 +6,7 @@ import anyio
 
 
 async def eventually(condition: Callable[[], object]) -> None:
-    """Look until a condition holds; fail if it does not within a minute."""
+    """Poll until a condition holds; fail if it does not within a minute."""
     with anyio.fail_after(60):
         while True:
             if condition():

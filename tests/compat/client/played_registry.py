@@ -1,4 +1,4 @@
-"""A schema registry for tests: what Confluent's answers to the few requests that serialisers make, over real HTTP."""
+"""A schema registry for tests: it answers the few requests that serialisers make like Confluent's, over real HTTP."""
 
 import json
 import threading
@@ -12,9 +12,9 @@ class PlayedRegistry:
     """Schemas by id and subject.
 
     Attributes:
-        url: Where it is.
+        url: Its address.
         asked: The requests so far.
-        is_down: Answers everything with status 503.
+        is_down: Whether every answer is status 503.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class PlayedRegistry:
         return schema_id
 
     def answer(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Return status and answer."""
+        """Return the HTTP status and the body of an answer."""
         self.asked.append(f"{method} {path}")
         if self.is_down:
             return 503, {"message": "down for a test"}

@@ -1,4 +1,4 @@
-"""The administrator's part of the client, at brokers of both kinds and on both loops."""
+"""The client's admin calls, with brokers of both kinds and on both event loops."""
 
 import uuid
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""What is asyncio's own: its cancellation and timeouts, its task groups, and what a client leaves in its loop."""
+"""What is specific to asyncio: its cancellation and timeouts, its task groups, and what a client leaves in its loop."""
 
 import asyncio
 import os

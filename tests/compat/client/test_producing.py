@@ -1,4 +1,4 @@
-"""What the producer sends arrives as it should, at brokers of both kinds, read by librdkafka."""
+"""What the producer sends to brokers of both kinds arrives as it should, read by librdkafka."""
 
 import random
 

@@ -110,7 +110,7 @@ class Secured:
 
 
 def token() -> str:
-    """Return an unsigned token, as Kafka takes them for development."""
+    """Return an unsigned token, as Kafka accepts for development."""
     now = SystemClock().wall_ms() // 1000
     claims = {"sub": "erin", "scope": ["produce"], "iat": now, "exp": now + 600}
     parts = (json.dumps(each).encode() for each in ({"alg": "none"}, claims))

@@ -1,4 +1,4 @@
-"""Groups that are shared with members of other clients: Java's, cooperative or not, and aiokafka's, which are eager."""
+"""Groups shared with members of other clients: Java's, cooperative or eager, and aiokafka's, which are always eager."""
 
 import subprocess
 import threading
@@ -20,7 +20,7 @@ PARTITIONS = 4
 
 
 class JavaMember:
-    """Java's console consumer as a member of a group; what it reads is collected by a thread."""
+    """Java's console consumer as a member of a group; a thread collects what it reads."""
 
     def __init__(
         self, java: list[str], bootstrap_servers: str, topic: str, group: str, assignor: str

@@ -50,7 +50,7 @@ def test_committed_records_are_seen_and_aborted_ones_are_not(brokers, run) -> No
                     except KeyError:
                         pass
                 async with out.transaction():
-                    pass  # an empty one asks nobody
+                    pass  # an empty one sends no request
                 with anyio.move_on_after(0.001) as scope:
                     async with out.transaction() as txn:
                         await txn.post(topic, b"cancelled")
@@ -129,7 +129,7 @@ def test_an_administrator_fences_producers(brokers, run) -> None:
             assert isinstance(refused, ClientError)
             assert refused.error is Error.INVALID_REQUEST
             assert found[unused].producer_epoch == 0
-            # The epoch of the abort is nobody's, and the next one is.
+            # No producer gets the epoch of the abort; the new one gets the next epoch.
             assert found[topic].producer_epoch == 2
             described = await kafka.admin.describe_transaction(topic)
             assert (described.state, described.producer_epoch) == ("Empty", 2)
@@ -151,7 +151,7 @@ def test_a_copy_is_exactly_once(brokers, run) -> None:
     copied = 0
 
     async def copy(kafka) -> None:
-        """Copy until cancelled; some transactions fail in their middle."""
+        """Copy until cancelled; some transactions fail halfway."""
         options = {
             "start": EARLIEST,
             "isolation": READ_COMMITTED,

@@ -81,8 +81,8 @@ def _environment() -> dict[str, str]:
 def _clusters(folder: Path, given: str | None) -> Iterator[Mapping[str, str]]:
     """Start the clusters that a suite asks for in its file `clusters`; a suite without one starts its own brokers.
 
-    A line of it is ``NAME BROKERS [first-id=N] [secure] [KEY=VALUE ...]``. The suite finds the cluster in the variables
-    NAME_BOOTSTRAP, NAME_ZOOKEEPER and, of a secure one, NAME_SECURITY.
+    A line of the file is ``NAME BROKERS [first-id=N] [secure] [KEY=VALUE ...]``. The suite finds the cluster in the
+    variables NAME_BOOTSTRAP, NAME_ZOOKEEPER and, for a secure one, NAME_SECURITY.
     """
     environment = _environment()
     wishes = folder / "clusters"

@@ -1,4 +1,4 @@
-"""The table in docs/ of what other people's suites say."""
+"""The table in docs/ of the results of other people's test suites."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a foreign suite says of a cluster, and what was expected of it.
+"""The results of a foreign suite, and the results that were expected.
 
 A suite's `run` prints a line a case: ``ok<TAB>name``, ``not ok<TAB>name<TAB>why`` or ``skip<TAB>name<TAB>why``.
 The file `allow` lists the cases which must pass, one a line; it only grows. `refused` lists the others:
@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Final
 
 KINDS: Final = ("not served", "environment", "suite", "ours", "inside")
-"""Why a case is refused: something that we do not serve; no broker wanted, or what the machine lacks; a fault of the
-suite, or a wish that Apache Kafka 3.9 does not fulfil either; a fault of ours; a look inside Apache Kafka's broker,
-which has no equivalent."""
+"""Why a case is refused: something that we do not serve; no broker needed, or something that the machine lacks; a fault
+of the suite, or a demand that Apache Kafka 3.9 does not meet either; a fault of ours; a look inside Apache Kafka's
+broker, which has no equivalent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one case came to.
+    """The outcome of one case.
 
     Attributes:
         outcome: ``ok``, ``not ok`` or ``skip``.
         name: The case.
-        why: The suite's own words for it; empty where it passed.
+        why: The suite's own reason; empty if the case passed.
     """
 
     outcome: str
@@ -33,7 +33,7 @@ class Verdict:
 
 
 def read_verdicts(lines: Iterable[str]) -> Iterator[Verdict]:
-    """Yield the verdicts among the lines of a run; every other line is the suite's chatter."""
+    """Yield the verdicts among the lines of a run; every other line is the suite's own output."""
     for line in lines:
         outcome, *rest = line.rstrip("\n").split("\t")
         if outcome in ("ok", "not ok", "skip") and rest:
@@ -46,7 +46,7 @@ class Expectations:
 
     Attributes:
         allow: The cases which must pass.
-        refused: Why each other case is not expected to.
+        refused: The reason why each other case is not expected to pass.
     """
 
     allow: set[str] = field(default_factory=set)
@@ -69,13 +69,13 @@ class Expectations:
         return cls(allow, refused)
 
     def reason(self, name: str) -> str | None:
-        """Return why a case is refused; None where it is not."""
+        """Return why a case is refused, or None."""
         return next(
             (why for pattern, why in self.refused.items() if fnmatchcase(name, _escaped(pattern))), None
         )
 
     def surprises(self, verdicts: Iterable[Verdict]) -> list[Verdict]:
-        """Return the cases which did not pass though they are allowed, and those which nobody has refused."""
+        """Return the cases which did not pass although they are allowed, or are on neither list."""
         return [
             verdict
             for verdict in verdicts
@@ -86,15 +86,15 @@ class Expectations:
         """Return the allowed cases which a run did not mention.
 
         Args:
-            verdicts: What the run said.
-            cases: The parts of the suite that were asked for, such as classes; none for the whole.
+            verdicts: The results of the run.
+            cases: The requested parts of the suite, such as classes; none for the whole.
         """
         parts = tuple(case.rpartition(".")[2] for case in cases)
         expected = {name for name in self.allow if not parts or name.startswith(parts)}
         return expected - {verdict.name for verdict in verdicts}
 
     def grown(self, verdicts: Iterable[Verdict]) -> "Expectations":
-        """Return the lists with every case that passed allowed."""
+        """Return the lists, with every case that passed moved to the allowed ones."""
         passed = {verdict.name for verdict in verdicts if verdict.outcome == "ok"}
         return Expectations(
             self.allow | passed, {n: why for n, why in self.refused.items() if n not in passed}
@@ -113,5 +113,5 @@ def _lines(path: Path) -> list[str]:
 
 
 def _escaped(pattern: str) -> str:
-    """Return a pattern in which only ``*`` has a meaning."""
+    """Return a pattern in which only ``*`` is special."""
     return pattern.replace("[", "[[]")

@@ -1,4 +1,4 @@
-"""What kafka-python's integration tests call a broker that they did not start."""
+"""The service classes of kafka-python's integration tests, for a broker that the tests did not start."""
 
 
 class ExternalService:
@@ -19,7 +19,7 @@ class ExternalService:
 
 
 class SpawnedService:
-    """The tests' own broker, which needs Apache Kafka's directory: not to be had here."""
+    """The tests' own broker, which needs Apache Kafka's directory and so is not available here."""
 
     def __init__(self, *_: object, **__: object) -> None:
         raise RuntimeError("environment: this case starts a broker of its own")
