@@ -16,7 +16,7 @@ def flight_lines() -> list[bytes]:
 
 
 def numbered(count: int, producer: str) -> Iterator[tuple[int, bytes]]:
-    """Return ``count`` records over the flights again and again, each with its producer and number in front."""
+    """Return ``count`` records over the flights again and again, each beginning with its producer and number."""
     lines = flight_lines()
     mark = producer.encode()
     for number in range(count):

@@ -1,4 +1,4 @@
-"""What is wrong with a broker's input or its machine stops it with one message that says so, and a code of its own."""
+"""A fault in a broker's input or its machine stops the broker with one clear message and its own exit code."""
 
 import fcntl
 import json
@@ -29,7 +29,7 @@ BROKER = 3
 
 @dataclass
 class Machine:
-    """What a case may break: the broker's file, its directory, ZooKeeper, its port."""
+    """What a case can break: the broker's file, its directory, ZooKeeper, its port."""
 
     zookeeper: str
     port: int
@@ -53,7 +53,7 @@ class Machine:
         return file
 
     def run(self) -> subprocess.CompletedProcess[str]:
-        """Run the broker, which is to stop by itself."""
+        """Run the broker, which has to stop by itself."""
         command = [OTTLA, "broker", str(self.write_properties())]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
@@ -68,13 +68,13 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperSer
 
 @pytest.fixture
 def machine(zookeeper: ZooKeeperServer, tmp_path: Path) -> Machine:
-    # Each with a chroot of its own: nothing of one case is met by the next.
+    # Each case has its own chroot, and sees nothing of the others.
     return Machine(f"{zookeeper.address}/{tmp_path.name}", free_port_block(1), tmp_path)
 
 
 @pytest.fixture
 def held() -> Iterator[list]:
-    """Things to be closed when the case is over."""
+    """Objects to close when the case is over."""
     things: list = []
     yield things
     for thing in things:
@@ -107,7 +107,7 @@ def identity(**lines: str) -> Callable[[Machine, list], None]:
 
 
 def locked(machine: Machine, held: list) -> None:
-    """Lock it as Apache Kafka does."""
+    """Lock the log directory as Apache Kafka does."""
     machine.logs.mkdir()
     held.append(file := (machine.logs / ".lock").open("w"))
     fcntl.lockf(file, fcntl.LOCK_EX)
@@ -269,7 +269,7 @@ class Running:
 
 
 def produce(address: str, topic: str, count: int, value: bytes) -> tuple[list[int], list[str]]:
-    """Send records one after the other without retries; give the offsets acknowledged, and the errors."""
+    """Send records one after another, each in its own batch; return the acknowledged offsets and the errors."""
     offsets: list[int] = []
     errors: list[str] = []
 

@@ -55,7 +55,7 @@ def management(cluster: Cluster) -> ManagementClient:
 
 
 def run_broker(directory: Path, **settings: str) -> tuple[int, str]:
-    """Run a broker that is not to start, and give its exit code and the last line that it printed."""
+    """Run a broker that must fail to start; return its exit code and its last critical message."""
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / "server.properties"
     file.write_text("".join(f"{name.replace('_', '.')}={value}\n" for name, value in settings.items()))
@@ -69,7 +69,7 @@ def run_broker(directory: Path, **settings: str) -> tuple[int, str]:
 
 @pytest.fixture
 def settings(cluster: Cluster, tmp_path: Path) -> dict[str, str]:
-    """What a second broker beside the cluster's would start with."""
+    """The settings of a second broker beside the cluster's."""
     return {
         "broker_id": "7",
         "listeners": f"PLAINTEXT://127.0.0.1:{free_port_block(1)}",
@@ -169,7 +169,7 @@ def test_every_setting_is_described(admin: AdminClient) -> None:
 
 
 def alter(cluster: Cluster, kind: ResourceType, name: str, **changes: str | None) -> Error:
-    """Change settings, as librdkafka cannot do it for the default of all brokers; gives what came of it."""
+    """Change settings, also the default of all brokers, which librdkafka cannot; return the error."""
     resource = AlterConfigsResource(
         resource_type=kind.value,
         resource_name=name,
@@ -189,7 +189,7 @@ def alter(cluster: Cluster, kind: ResourceType, name: str, **changes: str | None
 
 
 def produce(cluster: Cluster, topic: str, size: int) -> str | None:
-    """Produce one record; gives the name of the error that came of it."""
+    """Produce one record; return the name of the error, if any."""
     outcome = []
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "message.max.bytes": 10_000_000})
     producer.produce(topic, b"x" * size, on_delivery=lambda error, _: outcome.append(error))

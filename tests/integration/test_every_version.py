@@ -1,4 +1,4 @@
-"""Every API in every version that a broker advertises is answered with bytes of that version, good news or bad."""
+"""Every API in every version that a broker advertises is answered with bytes of that version, success or error."""
 
 import socket
 import struct
@@ -63,7 +63,7 @@ class RawClient:
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    """A broker of its own: it leads everything, and a crash is this test's."""
+    """A broker for this test alone: it leads everything, and a crash of it harms no other test."""
     overrides = {"offsets.topic.num.partitions": "1", "log.message.format.version": "3.0"}
     with Cluster.up(tmp_path_factory.mktemp("alone") / "data", brokers=1, overrides=overrides) as cluster:
         Topics(cluster.bootstrap_servers).create([TOPIC], 1, 1)
@@ -153,7 +153,7 @@ SAMPLES: dict[int, Callable[[int, bytes], Any]] = {
     ApiKey.CREATE_TOPICS: create,
     ApiKey.CREATE_PARTITIONS: extend,
 }
-"""Requests with something in them; the other APIs are asked for nothing, or about what does not exist."""
+"""Requests with content; those of the other APIs are empty, or name what does not exist."""
 
 
 def served(alone) -> list[tuple[int, int]]:

@@ -39,7 +39,7 @@ class Load:
                 "retry.backoff.ms": 20,
                 "retry.backoff.max.ms": 100,
                 "message.timeout.ms": 60_000,
-                # A queue that is small beside the run: the faults fall into the midst of it.
+                # The queue is small compared with the run, so that the faults fall within the run.
                 "queue.buffering.max.messages": 20_000,
             }
         )
@@ -53,7 +53,7 @@ class Load:
         self._thread.join()
 
     def wait_for(self, count: int) -> None:
-        """Wait until so many records are acknowledged."""
+        """Wait until at least `count` records are acknowledged."""
         with self._progress:
             assert self._progress.wait_for(lambda: self._count >= count or self.errors, timeout=120), (
                 self._count
@@ -155,7 +155,7 @@ def read_back(cluster: Cluster, history: History) -> None:
 
 
 def report_unavailability(load: Load, faults, record_property) -> None:
-    """Say how long each partition acknowledged nothing around each death: that is how long it had no leader."""
+    """Report how long each partition acknowledged nothing around each death: that is how long it had no leader."""
     ends = [killed_at for _, killed_at in faults[1:]] + [float("inf")]
     for (broker, killed_at), end in zip(faults, ends, strict=True):
         for partition, times in load.acknowledged_at.items():

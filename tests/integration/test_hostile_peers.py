@@ -28,11 +28,11 @@ CROWD = 2_000
 MEGABYTE = 1 << 20
 TIMEOUT_S = 20
 COMMANDS = {ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.CONTROLLED_SHUTDOWN}
-"""What a controller or a broker says: a well-formed one that says nothing true would be believed."""
+"""Requests of controllers and brokers: a broker believes a well-formed one, even if it is false."""
 
 
 class Bystander:
-    """A client that goes on producing all the while, and wants every record acknowledged."""
+    """A client that produces all the while, and requires every acknowledgement."""
 
     def __init__(self, bootstrap: str) -> None:
         self.errors: list[str] = []
@@ -72,7 +72,7 @@ class Bystander:
 
 
 class Attacked:
-    """The one broker."""
+    """The broker under attack."""
 
     def __init__(self, cluster: Cluster, bystander: Bystander) -> None:
         self.address = cluster.bootstrap_servers
@@ -86,7 +86,7 @@ class Attacked:
         return socket.create_connection((host, int(port)), timeout=TIMEOUT_S)
 
     def check(self) -> None:
-        """See that the broker lives, and serves old and new clients."""
+        """Check that the broker lives, and serves old and new clients."""
         self._bystander.wait_progress()
         with RawClient(self.address) as client:
             assert client.ask(ApiVersionsRequest(), 0).error_code == 0
@@ -202,7 +202,7 @@ def test_every_api_with_bodies_cut_short_and_changed(attacked: Attacked) -> None
             bodies += [bytes(body), whole[:17] + rng.randbytes(100)]
         for body in bodies:
             with attacked.connect() as peer:
-                # Half-closed after it: whether it is answered or not, the broker has to let go.
+                # The peer half-closes after it: answered or not, the broker has to close the connection.
                 peer.sendall(framed(body))
                 peer.shutdown(socket.SHUT_WR)
                 while peer_says(peer):
@@ -242,7 +242,7 @@ def test_a_peer_that_asks_and_never_reads(attacked: Attacked) -> None:
                 for _ in range(2_000):
                     peer.sendall(frame)
             except TimeoutError:
-                pass  # the broker has stopped to read from it
+                pass  # the broker has stopped reading from it
         attacked.check()
         assert attacked.memory - before < 64 * MEGABYTE
 
@@ -253,7 +253,7 @@ def test_peers_that_vanish(attacked: Attacked) -> None:
     for number in range(200):
         peer = attacked.connect()
         peer.sendall(frame[: number % len(frame)] if number % 2 else frame)
-        # A reset in place of a farewell.
+        # A reset instead of a clean close.
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         peer.close()
     until(lambda: attacked.connections <= before)

@@ -1,6 +1,6 @@
 """Hostile and huge requests to a real broker: nobody else waits for them, and its memory stays what it was.
 
-Here a sample of the cases of `tests.hostile_requests` is sent. All of them, for which it takes a quarter of an hour:
+Here a sample of the cases of `tests.hostile_requests` is sent. To send all of them, which takes a quarter of an hour:
 
     python -m tests.integration.test_hostile_requests [API ...]
 """
@@ -26,9 +26,9 @@ TURN_MS: Final = 100.0
 MEMORY_BYTES: Final = 256 << 20
 STRIDE: Final = 6
 ANSWER_S: Final = 0.1
-"""How long a stranger waits for an answer: some requests may wait themselves."""
+"""How long a stranger waits for an answer: some requests are allowed to wait."""
 TRIES: Final = 3
-"""On a machine that has other things to do a turn includes the waiting for a processor."""
+"""On a busy machine a turn includes the wait for a processor."""
 SETTINGS: Final = {"ottla.peer.timeout.ms": "0", "ottla.hang.timeout.ms": "60000"}
 LAST: Final = {
     ApiKey.LEADER_AND_ISR,
@@ -37,7 +37,7 @@ LAST: Final = {
     ApiKey.CONTROLLED_SHUTDOWN,
     ApiKey.ALTER_PARTITION,
 }
-"""What only brokers send: a broker that believes them serves no client as before."""
+"""Requests that only brokers send: a broker that believes them does not serve clients as before."""
 
 
 class Victim:
@@ -57,18 +57,18 @@ class Victim:
         self._bystander.close()
 
     def send(self, case: Case) -> float:
-        """Send a case; return the longest turn of the broker's loop, once a bystander was answered, in ms."""
+        """Send a case; return the longest turn of the broker's loop in ms, once a bystander was answered."""
         with self._connect(ANSWER_S) as stranger:
             try:
                 stranger.sendall(case.frame)
                 stranger.recv(1 << 16)
             except (TimeoutError, ConnectionError):
-                pass  # it waits, as it may, or was cut off
+                pass  # it waits, which is allowed, or was cut off
             self.ask_aside()
         return self.turn_ms()
 
     def ask_aside(self) -> None:
-        """Have the bystander ask and be answered."""
+        """Send the bystander's request, and wait for its answer."""
         ask = encode_request(ApiVersionsRequest(), 0, 7, "bystander")
         self._bystander.sendall(ask)
         size = int.from_bytes(self._receive(4), "big")
@@ -107,7 +107,7 @@ def victim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
 
 
 def sample() -> Iterator[Case]:
-    """Return some cases of the newest version of each request, other ones of each; broker's requests last."""
+    """Return some cases of the newest version of each request, different ones for each; brokers' requests last."""
     for number, api in enumerate(sorted(API_TABLE.values(), key=lambda api: api.key in LAST)):
         yield from islice(cases(api, api.max_version), number % STRIDE, None, STRIDE)
 
@@ -127,7 +127,7 @@ def test_nobody_waits_for_a_hostile_request(victim: Victim) -> None:
 
 
 def main() -> int:
-    """Send everything, and print what holds the loop for longer than it may; returns how many do."""
+    """Send everything, and print the cases that hold the loop for too long; return their number."""
     wanted = set(sys.argv[1:])
     slow: list[tuple[float, str]] = []
     with (

@@ -11,7 +11,7 @@ COMMAND = ("topics", "--bootstrap-server", "127.0.0.1:1", "--list")
 
 @pytest.mark.parametrize("module", ["ottla.start", "click.utils", "click", "wire", "trio", "ottla.client"])
 def test_an_interrupt_while_a_module_is_imported(module: str) -> None:
-    # Python writes a line for each module when it has been imported: the signal comes in the middle of the next ones.
+    # Python prints a line after each import, so the signal arrives during a later one.
     command = [sys.executable, "-X", "importtime", "-m", "ottla", *COMMAND]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as started:
         assert started.stderr is not None

@@ -73,7 +73,7 @@ async def is_cut_off(stream: trio.SocketStream) -> bool:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Look again in each pass of the loop; the caller's time-out bounds it."""
+    """Poll in each pass of the loop; the caller's timeout limits it."""
     while not condition():
         await trio.lowlevel.checkpoint()
 
@@ -360,7 +360,7 @@ def test_stopping_lets_answers_out_within_the_grace() -> None:
                 slots[0].complete(b"answer")
                 assert await receive(answered, 100) == b"answer"
                 assert await is_cut_off(forgotten)
-            # `serve` has come to its end by itself.
+            # `serve` has ended by itself.
 
     run(main)
 

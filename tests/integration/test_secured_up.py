@@ -126,7 +126,7 @@ def test_the_doctor_names_the_rule_that_is_missing(cluster: ClusterDirectory) ->
 
 @contextmanager
 def tls_port(certificate: trustme.LeafCert) -> Iterator[int]:
-    """Shake hands with those who connect, and say nothing."""
+    """Complete the TLS handshake with each client, and send nothing."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate.configure_cert(context)
     listener = socket.create_server(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""``ottla up`` as a person sees it: on a terminal of its own, with the table that follows the cluster, and Ctrl-C."""
+"""``ottla up`` as a person sees it: on its own terminal, with the table that follows the cluster, and Ctrl-C."""
 
 import fcntl
 import json
@@ -50,7 +50,7 @@ class Terminal:
         os.write(self._master, keys)
 
     def wait_shown(self, pattern: str) -> re.Match[str]:
-        """Wait until something is shown that was not there before the last such wait; nothing older counts."""
+        """Wait until a text is shown after the last such wait; older output does not count."""
         found: list[re.Match[str]] = []
 
         def is_shown() -> bool:
@@ -75,7 +75,7 @@ class Terminal:
         return self._process.wait()
 
     def close(self) -> None:
-        """End the command, if it runs still."""
+        """Kill the command if it still runs."""
         if self._process.poll() is None:
             self._process.terminate()
             self._process.wait(WAIT_TIMEOUT_S)
@@ -150,7 +150,7 @@ def test_ctrl_c_twice_leaves_nothing_running(tmp_path: Path) -> None:
         terminal.type(CTRL_C)
         terminal.wait_shown("Stopping")
         terminal.type(CTRL_C)
-        # It may have been stopped in good order before the second one came.
+        # It may have stopped cleanly before the second signal arrived.
         assert terminal.exit_code() in (0, 1)
     assert pids(data) == {None}
     assert json.loads((data / "cluster.json").read_text())["zookeeper_pid"] is None

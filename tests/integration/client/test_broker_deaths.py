@@ -1,4 +1,4 @@
-"""The client while brokers die and come back: nothing acknowledged is lost, nothing is there twice, the order holds."""
+"""The client while brokers die and come back: no acknowledged record is lost, none is duplicated, the order holds."""
 
 from collections import Counter
 from pathlib import Path

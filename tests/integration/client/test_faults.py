@@ -1,4 +1,4 @@
-"""The client while brokers die, stand still, are cut off and move their leaders: the history that it sees is right."""
+"""The client while brokers die, pause, are cut off and move their leaders: the history that it sees is right."""
 
 from collections.abc import Callable, Iterator
 
@@ -90,7 +90,7 @@ def test_the_history_is_right(
             try:
                 at = await out.send(TOPIC, f"{task} {number}".encode(), partition=place.partition)
             except DeliveryError:
-                pass  # whether it was written is open
+                pass  # it may have been written
             else:
                 history.acknowledged(mark, place, at.offset)
                 sent_marks.add(mark)
@@ -211,5 +211,5 @@ def test_leaving_while_all_brokers_are_away(cluster: InProcessCluster, backend: 
         anyio.run(body, backend=backend)
     finally:
         cluster.heal()
-    # The group and the producer take the time one after the other.
+    # The group and the producer need their time one after the other.
     assert 1.0 <= took <= 2 * 1.0 + 0.5

@@ -1,4 +1,4 @@
-"""One cluster for the tests of log directories, in the order in which they wear its disks out."""
+"""One cluster for the tests of log directories, in the order in which they use up its disks."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,5 +18,5 @@ def disks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DiskCluster]:
 
 @pytest.fixture
 def operator(disks: DiskCluster, tmp_path: Path) -> Operator:
-    """Somebody who types commands."""
+    """An operator's commands on this cluster."""
     return Operator(disks, tmp_path)

@@ -26,7 +26,7 @@ _SETTINGS = {
 
 
 class DiskCluster(Cluster):
-    """The cluster, in processes of this test.
+    """The cluster, in processes that this test starts.
 
     Attributes:
         zookeeper_server: Its ZooKeeper.
@@ -65,7 +65,7 @@ class DiskCluster(Cluster):
         (self.folder(broker) / "server.properties").write_text(text)
 
     def folder(self, broker: int) -> Path:
-        """Return a broker's folder, which is on no disk of its own."""
+        """Return a broker's folder, which is on none of the mounted disks."""
         return self.data / f"broker-{broker}"
 
     def disk(self, broker: int, name: str) -> Path:
@@ -77,7 +77,7 @@ class DiskCluster(Cluster):
         return str(self.disk(broker, name) / "logs")
 
     def describe_file(self) -> Mapping[str, Any]:
-        """Return what `Cluster` reads from a file."""
+        """Return what `Cluster` otherwise reads from a file."""
         return {
             "zookeeper": self.zookeeper_server.address,
             "bootstrap_servers": ",".join(f"127.0.0.1:{each}" for each in self._ports.values()),
@@ -105,18 +105,18 @@ class DiskCluster(Cluster):
         )
 
     def kill(self, *broker_ids: int, host: bool = False) -> None:
-        """End brokers with SIGKILL; their guardians live on long enough to tell."""
+        """Kill brokers with SIGKILL; their guardians live on and close the sessions."""
         assert not host
         for broker in broker_ids:
             os.kill(int(self.view().descriptions[broker]["pid"]), signal.SIGKILL)
             self._processes.pop(broker).wait(WAIT_TIMEOUT_S)
 
     def wait_ended(self, broker: int) -> int:
-        """Wait until a broker has stopped by itself; gives its exit code."""
+        """Wait until a broker has stopped by itself; return its exit code."""
         return self._processes.pop(broker).wait(WAIT_TIMEOUT_S)
 
     def output(self, broker: int) -> str:
-        """Return what a broker has written to its log."""
+        """Return the text of a broker's log."""
         return (self.folder(broker) / "broker.log").read_text()
 
     def fill(self, broker: int, name: str) -> None:
@@ -138,7 +138,7 @@ class DiskCluster(Cluster):
     def down(self) -> None:
         """End everything and unmount the disks."""
         for process in self._processes.values():
-            os.killpg(process.pid, signal.SIGKILL)  # guardian and broker: nothing is to be kept
+            os.killpg(process.pid, signal.SIGKILL)  # guardian and broker: no clean end is needed
         for process in self._processes.values():
             process.wait(WAIT_TIMEOUT_S)
         self.zookeeper_server.stop()

@@ -20,7 +20,7 @@ RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
 def write(operator: Operator, cluster: DiskCluster, topic: str, name: str) -> str:
-    """Write a file that puts every replica of a topic on a disk of its broker."""
+    """Write a reassignment file that puts every replica of a topic on one disk of its broker."""
     path = operator.directory / f"{topic}-to-{name}.json"
     partitions = [
         {
@@ -48,7 +48,7 @@ def where(operator: Operator, topic: str, *, future: bool = False) -> dict[tuple
 
 
 def check_files(cluster: DiskCluster, operator: Operator, load: Load) -> None:
-    """End a story: consumers and every replica's files hold the same, and nothing is lost."""
+    """Check at the end that consumers and every replica's files see the same records, and that none is lost."""
     cluster.wait_in_sync(load.topic, load.partitions)
     read_all(cluster.bootstrap_servers, load)
     for (broker, number), directory in where(operator, load.topic).items():
@@ -60,7 +60,7 @@ def check_files(cluster: DiskCluster, operator: Operator, load: Load) -> None:
 
 
 def error_of_end(cluster: DiskCluster, broker: int, partition: TopicPartition) -> Error:
-    """Ask one broker for the end of a partition, and give its error."""
+    """Ask one broker for the end of a partition, and return the error."""
     asked = ListOffsetsPartition(partition_index=partition.partition, timestamp=WallMs(-1))
     request = ListOffsetsRequest(
         replica_id=BrokerId(-1), topics=[ListOffsetsTopic(name=partition.topic, partitions=[asked])]
@@ -107,7 +107,7 @@ def test_a_slow_move_is_shown_survives_a_kill_and_is_cancelled(
     operator.place("slow", *EVERYWHERE)
     with Load(disks.bootstrap_servers, "slow", 2) as load:
         for _ in range(5):
-            load.wait_progress()  # a batch is copied at once, however slow the throttle
+            load.wait_progress()  # a whole batch is copied, however low the throttle
         before = where(operator, "slow")
         away = SECOND if Path(before[0, 0]).parent.name == FIRST else FIRST
         path = operator.directory / "slow.json"
@@ -171,7 +171,7 @@ def test_a_full_disk_takes_its_directory_offline_and_not_the_broker(
         assert output.count("goes offline") == 1
         assert "Traceback" not in output
 
-        # The last directory goes, and with it the broker, with one message.
+        # The last directory fails, and the broker stops with one message.
         disks.fill(0, FIRST)
         assert disks.wait_ended(0) == 7
         load.wait_progress()

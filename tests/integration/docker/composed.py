@@ -36,7 +36,7 @@ _LOOK_AGAIN_S = 0.1
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = WAIT_TIMEOUT_S) -> None:
-    """Look until a condition holds, and fail saying what did not come about."""
+    """Poll until a condition holds, and fail with the name of what did not happen."""
     found = poll_until(condition, SystemClock(), timeout_s=timeout_s, interval_s=_LOOK_AGAIN_S)
     assert found, f"not within {timeout_s:g} s: {what}"
 
@@ -45,7 +45,7 @@ class ComposedCluster:
     """ZooKeeper and three brokers in containers, from ``docker compose up`` to ``down``.
 
     Attributes:
-        bootstrap_servers: What a client on the host is given.
+        bootstrap_servers: The addresses for a client on the host.
         secured_servers: The same for the brokers of the profile `secured`.
     """
 
@@ -76,7 +76,7 @@ class ComposedCluster:
             ROOT / "deploy",
             compose_file_name=str(ROOT / "deploy" / "docker-compose.yml"),
             build=True,
-            # Compose 1 cannot wait for health, and we look at it ourselves.
+            # Compose 1 cannot wait for health, so we check it ourselves.
             wait=False,
             docker_command_path=_compose_program(),
         )
@@ -99,7 +99,7 @@ class ComposedCluster:
 
     @contextmanager
     def logs_on_failure(self) -> Iterator[None]:
-        """Print the last lines of all containers where what is done meanwhile fails."""
+        """Print the last lines of all containers if the block fails."""
         try:
             yield
         except BaseException:
@@ -125,7 +125,7 @@ class ComposedCluster:
         self._container(f"secured-{broker}").kill()
 
     def wait_healthy(self) -> None:
-        """Wait until ZooKeeper and every open broker say they are well."""
+        """Wait until ZooKeeper and every broker without security report that they are healthy."""
         self._wait_healthy(("zookeeper", *(f"broker-{b}" for b in BROKERS)))
 
     def _wait_healthy(self, services: Sequence[str]) -> None:
@@ -133,7 +133,7 @@ class ComposedCluster:
             wait_until(lambda service=service: self._health(service) == "healthy", f"{service} healthy")
 
     def kill(self, *brokers: int) -> None:
-        """``docker kill``, of all at the same time."""
+        """``docker kill`` them all at the same time."""
         containers = [self._broker(broker) for broker in brokers]
         with ThreadPoolExecutor(len(containers)) as threads:
             for killed in [threads.submit(container.kill) for container in containers]:
@@ -144,13 +144,13 @@ class ComposedCluster:
         self._broker(broker).start()
 
     def stop(self, broker: int) -> int:
-        """``docker stop``, with the grace of the compose file; gives the exit code."""
+        """``docker stop``, with the grace period of the compose file; return the exit code."""
         container = self._broker(broker)
         container.stop(timeout=60)
         return int(container.wait()["StatusCode"])
 
     def crash_inside(self, broker: int) -> None:
-        """Kill the broker's process inside its container, and leave the guardian to see it."""
+        """Kill the broker's process inside its container; the guardian survives and notices."""
         script = (
             "import os, pathlib, signal\n"
             "children = pathlib.Path('/proc/1/task/1/children').read_text().split()\n"
@@ -172,7 +172,7 @@ class ComposedCluster:
         return str(self._broker(broker).logs().decode())
 
     def ottla(self, command: str, *arguments: str | Path) -> str:
-        """Run a command on the host, as the walk-through has it, and give what it printed."""
+        """Run a command on the host, as in the walk-through, and return its output."""
         program = [str(Path(sys.executable).parent / "ottla"), command]
         done = subprocess.run(
             [*program, "--bootstrap-server", self.bootstrap_servers, *map(str, arguments)],
@@ -185,14 +185,14 @@ class ComposedCluster:
         return done.stdout
 
     def ottla_inside(self, broker: int, *arguments: str) -> str:
-        """Run a command in a broker's container, and give what it printed."""
+        """Run a command in a broker's container, and return its output."""
         code, output = self._broker(broker).exec_run(["ottla", *arguments])
         assert code == 0, output.decode()
         return str(output.decode())
 
     @contextmanager
     def another_broker(self, broker: int) -> Iterator[None]:
-        """Run one more broker of the image, which has its settings from variables alone."""
+        """Run one more broker from the image, with all its settings in environment variables."""
         name = f"broker-{broker}"
         settings = {
             "KAFKA_BROKER_ID": str(broker),
@@ -228,7 +228,7 @@ class ComposedCluster:
             container.remove(force=True, v=True)
 
     def partitions(self, topic: str) -> dict[int, dict[str, Any]]:
-        """Return a topic's partitions by number, as the metadata of the cluster tells them now."""
+        """Return a topic's partitions by number, from the cluster's present metadata."""
         try:
             described = json.loads(self.ottla("topics", "--describe", "--topic", topic, "--json"))
         except AssertionError:
@@ -238,11 +238,11 @@ class ComposedCluster:
     def wait_partitions(
         self, topic: str, condition: Callable[[dict[int, dict[str, Any]]], bool], what: str
     ) -> None:
-        """Wait until a topic's partitions are as a condition wants them."""
+        """Wait until a topic's partitions meet a condition."""
         wait_until(lambda: bool(found := self.partitions(topic)) and condition(found), what)
 
     def copy_logs(self, broker: int, target: Path) -> Path:
-        """Copy a broker's volume out of its container, and give the log directory."""
+        """Copy a broker's volume out of its container, and return the log directory."""
         self._extract(self._broker(broker), "/var/lib/ottla/.", target)
         return target
 
@@ -252,7 +252,7 @@ class ComposedCluster:
             archive.extractall(target)  # a container of our own; the Python 3.11.2 of Debian has no filters
 
     def _in_profile(self, *arguments: str) -> None:
-        """Run ``docker compose --profile secured``, which ``down`` needs to see all containers."""
+        """Run ``docker compose --profile secured``, without which ``down`` does not see all containers."""
         command = [*self._compose.docker_compose_command(), "--profile", "secured", *arguments]
         done = subprocess.run(command, cwd=ROOT / "deploy", capture_output=True, check=False)
         assert done.returncode == 0, done.stderr.decode()[-4000:]

@@ -1,4 +1,4 @@
-"""The walk of deploy/README.md on a real Docker engine: what it says is what happens, and no record is lost on it."""
+"""The walk-through of deploy/README.md on a real Docker engine: what it says is what happens, and no record is lost."""
 
 import json
 import subprocess
@@ -30,7 +30,7 @@ def led_without(broker: int):
 
 
 def reassign(cluster: ComposedCluster, folder: Path, replicas: dict[int, list[int]]) -> None:
-    """Carry out a reassignment with the command of the walk, which follows it to its end."""
+    """Carry out a reassignment with the command of the walk-through, which waits for its end."""
     file = folder / "move.json"
     moves = [{"topic": TOPIC, "partition": p, "replicas": chosen} for p, chosen in replicas.items()]
     file.write_text(json.dumps({"version": 1, "partitions": moves}))
@@ -70,7 +70,7 @@ def test_the_walk_of_the_readme(cluster: ComposedCluster, tmp_path: Path, record
 
 
 def test_the_secured_profile(cluster: ComposedCluster, tmp_path: Path) -> None:
-    """What its files say works as they are, nobody else gets in, and a dead broker is borne."""
+    """The generated files work as they are, nobody else gets in, and the death of a broker is survived."""
     with cluster.logs_on_failure():
         folder = cluster.start_secured(tmp_path / "host")
 

@@ -17,7 +17,7 @@ def harmed_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HarmedC
 
 @pytest.fixture
 def harmed(harmed_cluster: HarmedCluster, request: pytest.FixtureRequest) -> Iterator[HarmedCluster]:
-    """The cluster, whole at the begin, and mended after a test that left it broken."""
+    """The cluster, whole at the beginning, and healed after a test that left it broken."""
     harmed_cluster.wait_whole()
     failed_before = request.session.testsfailed
     yield harmed_cluster

@@ -22,7 +22,7 @@ class Ensemble:
 
     Attributes:
         hosts: Their names on the network.
-        connect: What clients are given.
+        connect: The connection string for clients.
     """
 
     def __init__(self, network: Network, directory: Path) -> None:
@@ -64,18 +64,18 @@ class Ensemble:
                 pause_between_looks(0.05)
 
     def kill(self, *numbers: int) -> None:
-        """End servers with SIGKILL."""
+        """Kill servers with SIGKILL."""
         for number in numbers:
             self._processes[number].send_signal(signal.SIGKILL)
         for number in numbers:
             self._processes.pop(number).wait()
 
     def dead(self) -> tuple[int, ...]:
-        """Return those that do not run."""
+        """Return the servers that do not run."""
         return tuple(number for number in SERVERS if number not in self._processes)
 
     def close(self) -> None:
-        """End those that run."""
+        """Kill the servers that run."""
         running = tuple(self._processes)
         if running:
             self.kill(*running)

@@ -1,4 +1,4 @@
-"""A cluster whose brokers and ZooKeeper servers have a host each, and what must hold of it after harm."""
+"""A cluster whose brokers and ZooKeeper servers have a host each, and what must hold after harm."""
 
 import json
 import os
@@ -30,7 +30,7 @@ PARTITIONS = 3
 SESSION_MS = 3_000
 _SETTINGS = {
     "zookeeper.session.timeout.ms": str(SESSION_MS),
-    # A paused broker is to wake up as a zombie here: its guardian lets it live.
+    # A paused broker has to wake up as a zombie here, so its guardian lets it live.
     "ottla.hang.timeout.ms": "0",
     "replica.lag.time.max.ms": "2000",
     "min.insync.replicas": "2",
@@ -45,7 +45,7 @@ class HarmedCluster(Cluster):
 
     Args:
         data: An empty directory.
-        settings: Of every broker, over those that the tests have.
+        settings: Settings of every broker, which override those of the tests.
 
     Attributes:
         network: Whose links can be cut; broker N is the host ``bN``.
@@ -79,7 +79,7 @@ class HarmedCluster(Cluster):
             raise
 
     def describe_file(self) -> Mapping[str, Any]:
-        """Return what `Cluster` reads from a file."""
+        """Return what `Cluster` otherwise reads from a file."""
         return {
             "zookeeper": self.ensemble.connect,
             "bootstrap_servers": ",".join(self.address(broker) for broker in BROKERS),
@@ -87,18 +87,18 @@ class HarmedCluster(Cluster):
         }
 
     def address(self, broker: int) -> str:
-        """Return where a client finds one broker."""
+        """Return one broker's address for clients."""
         return f"{self.network.address(host(broker))}:{PORT}"
 
     def pid(self, broker: int) -> int:
-        """Return the process of a broker; its guardian is another."""
+        """Return a broker's process id, not its guardian's."""
         with ManagementClient(self._folder(broker) / "management.sock") as client:
             return int(client.call("describe", partitions=False)["pid"])
 
     def launch(self, *brokers: int) -> None:
         """Start brokers, without waiting for anything."""
         ottla = str(Path(sys.executable).parent / "ottla")
-        # Compiled code is kept, even where the environment asks for none: starts are part of what is measured.
+        # Compiled code is kept, even if the environment turns that off: the measured times include starts.
         compiled = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(self.data / "compiled")}
         for broker in brokers:
             folder = self._folder(broker)
@@ -117,7 +117,7 @@ class HarmedCluster(Cluster):
         self.wait_whole()
 
     def kill(self, *broker_ids: int, host: bool = False) -> None:
-        """End brokers with SIGKILL; with ``host`` their guardians too."""
+        """Kill brokers with SIGKILL; with ``host`` their guardians too."""
         for broker in broker_ids:
             pid = self.pid(broker)
             if host:
@@ -127,7 +127,7 @@ class HarmedCluster(Cluster):
             self._processes.pop(broker).wait()
 
     def pause(self, broker: int) -> None:
-        """SIGSTOP a broker; its guardian goes on, and sees nothing wrong."""
+        """SIGSTOP a broker; its guardian goes on, and notices nothing."""
         os.kill(self.pid(broker), signal.SIGSTOP)
         self._paused.add(broker)
 
@@ -145,18 +145,18 @@ class HarmedCluster(Cluster):
         assert close_session(key, SystemClock().monotonic)
 
     def create_topic(self, name: str) -> None:
-        """Make a topic of three partitions with three replicas, and wait until all are in sync: ZooKeeper's work."""
+        """Make a topic of three partitions with three replicas, and wait until all are in sync; needs ZooKeeper."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 2})
         for future in admin.create_topics([NewTopic(name, PARTITIONS, 3)], request_timeout=60).values():
             future.result(timeout=60)
         self.wait_in_sync(name, PARTITIONS)
 
     def wait_sessions_doubtful(self) -> None:
-        """Wait until no broker knows any more whether its ZooKeeper session lives."""
+        """Wait until no broker is sure any more that its ZooKeeper session lives."""
         self.wait(lambda seen: not any(each["zookeeper"]["live"] for each in seen.descriptions.values()))
 
     def heal(self) -> None:
-        """Undo all harm that can be undone, whatever a test left: for the next test."""
+        """Undo all harm that a test left, for the next test."""
         self.network.heal()
         for broker in tuple(self._paused):
             self.resume(broker)
@@ -171,7 +171,7 @@ class HarmedCluster(Cluster):
             process.wait()
 
     def view(self) -> ClusterView:
-        """Ask every broker that can answer; remember who led which partition in which epoch."""
+        """Ask every broker that can answer; check that each partition has one leader in each epoch."""
         descriptions = {}
         for broker in BROKERS:
             if broker in self._paused or broker not in self._processes:
@@ -205,7 +205,7 @@ class HarmedCluster(Cluster):
         return self.wait(is_whole)
 
     def verify(self, load: Load) -> None:
-        """Require that the cluster is whole again and kept every promise of the load, which has ended."""
+        """Check that the cluster is whole again and has every acknowledged record of the load, which has ended."""
         self.wait_whole()
         self.wait(lambda seen: self._is_settled(seen, load.topic, load.partitions))
         read_all(self.bootstrap_servers, load)
@@ -219,7 +219,7 @@ class HarmedCluster(Cluster):
         print(f"{load.history.acknowledged_count} records were acknowledged, and kept")
 
     def tell_logs(self, most: int = 25) -> str:
-        """Return the last that each broker printed, without the appends that it refused."""
+        """Return the last lines of each broker's log, without the appends that it refused."""
         report = []
         for broker in BROKERS:
             lines = (self._folder(broker) / "broker.log").read_text().splitlines()
@@ -264,11 +264,11 @@ def host(broker: int) -> str:
 
 
 def active_controllers(seen: ClusterView) -> list[int]:
-    """Return the brokers that say that they are the controller."""
+    """Return the brokers that claim to be the controller."""
     return [b for b, each in seen.descriptions.items() if each.get("controller", {}).get("active")]
 
 
 def led_by_others(seen: ClusterView, topic: str, partitions: int, old: int) -> bool:
-    """Whether, whatever a broker says itself, others lead all partitions."""
+    """Whether other brokers lead all partitions, whatever this broker says itself."""
     others = ClusterView({b: each for b, each in seen.descriptions.items() if b != old})
     return all(others.leader(topic, p) not in (-1, old) for p in range(partitions))

@@ -1,7 +1,7 @@
-"""What goes on while a cluster is harmed: a producer that never stops, a reader that follows it, and their history.
+"""The load on a cluster that is harmed: a producer that never stops, a reader that follows it, and their history.
 
-The producer is idempotent with acks=all and paced, so that a fault of any length falls into its midst and the longest
-time without an acknowledgement is a measure of the fault. The reader sees each record as the cluster makes it
+The producer is idempotent with acks=all and paced, so that a fault of any length falls within its run, and the longest
+time without an acknowledgement measures the fault. The reader sees each record as the cluster makes it
 visible; what it saw is part of the history, so an offset that changes its record afterwards is found.
 """
 
@@ -23,21 +23,21 @@ _RECORDS_A_TURN = 5
 
 
 def mark_of(value: bytes | None) -> Mark:
-    """Read the identity that a record carries in front."""
+    """Return the identity that a record's value begins with."""
     assert value is not None
     producer, number, _rest = value.split(b",", 2)
     return Mark(producer.decode(), int(number))
 
 
 class Load:
-    """The producer and the reader, each in a thread of its own, from the block's begin to its end.
+    """The producer and the reader, each in a thread of its own, from the beginning of the block to its end.
 
     Args:
-        bootstrap: What the clients are given.
-        topic: Where the records go, to all partitions in turn.
-        partitions: How many it has.
-        name: Who its records are from.
-        history: What it adds to, where two loads have one topic; the first of them verifies it.
+        bootstrap: The bootstrap servers of the clients.
+        topic: The topic of the records, which go to all partitions in turn.
+        partitions: How many partitions it has.
+        name: The producer name in its records.
+        history: The history to add to, if two loads share a topic; the first load verifies it.
         settings: More settings of the producer.
     """
 
@@ -56,7 +56,7 @@ class Load:
         self.partitions = partitions
         self.errors: list[str] = []
         self._name = name
-        # A reading in the history is a whole one, and another load's records go on after our end.
+        # The history takes complete readings only, and another load's records can go on after our end.
         self._is_first = history is None
         self._bootstrap = bootstrap
         self._times: dict[int, list[float]] = {p: [] for p in range(partitions)}
@@ -76,13 +76,13 @@ class Load:
                 "retry.backoff.max.ms": 100,
                 "reconnect.backoff.ms": 20,
                 "reconnect.backoff.max.ms": 100,
-                # Longer than any wait of a test: the wait reports what comes to nothing.
+                # Longer than any wait of a test, so that the wait reports the failure.
                 "message.timeout.ms": 150_000,
                 "queue.buffering.max.messages": 20_000,
-                # How long a request may hang in a link that was cut, before another broker is asked.
+                # How long a request can hang in a cut link before another broker is asked.
                 "request.timeout.ms": 3_000,
                 "socket.timeout.ms": 5_000,
-                # Lost connections are what these tests are about.
+                # Connections are lost on purpose in these tests.
                 "log_level": 2,
             }
             | {key.replace("_", "."): value for key, value in settings.items()}
@@ -121,15 +121,15 @@ class Load:
         return self._acknowledged[partition]
 
     def acknowledged_end(self, partition: int) -> int:
-        """Return the offset behind the last one that was acknowledged on a partition."""
+        """Return the offset after the last acknowledged one on a partition."""
         return self._ends[partition]
 
     def longest_gap_s(self, since: float, *partitions: int) -> float:
-        """Return the longest time in which a partition acknowledged nothing: the worst one's, of all or of those named.
+        """Return the longest time, in seconds, in which any of these partitions (or of all) acknowledged nothing.
 
         Args:
             since: A reading of `time.perf_counter` before the fault.
-            partitions: Which to look at.
+            partitions: The partitions to look at; all if none is named.
         """
         now = time.perf_counter()
         gaps = [0.0]
@@ -174,7 +174,7 @@ class Load:
         if error is not None:
             self.errors.append(f"{mark} on {partition}: {error}")
         else:
-            # A retry that the cluster knows for one, but not any more where it went, comes without an offset.
+            # A retry that the broker recognises as a duplicate, but whose offset it has forgotten, has no offset.
             offset = -1 if message.offset() is None else message.offset()
             self.history.acknowledged(mark, Place(self.topic, partition), offset)
             self._ends[partition] = max(self._ends[partition], offset + 1)
@@ -184,7 +184,7 @@ class Load:
             self._progress.notify_all()
 
     def _follow(self) -> None:
-        """Read along until everything that was acknowledged has been read."""
+        """Read until everything that was acknowledged has been read."""
         consumer = _reader(self._bootstrap)
         consumer.assign([TopicPartition(self.topic, p, 0) for p in range(self.partitions)])
         seen = dict.fromkeys(range(self.partitions), -1)

@@ -1,4 +1,4 @@
-"""A network of one's own on this machine: hosts in network namespaces, whose links can be cut.
+"""A private network on this machine: hosts in network namespaces, whose links can be cut.
 
     root namespace (the test)          hub namespace                  host namespaces
         10.x.y.1 ──────veth──────── bridge ──────veth────────  10.x.y.2, 10.x.y.3, ...
@@ -18,7 +18,7 @@ _PREFIX = "ottla"
 
 
 class Network:
-    """Hosts on one bridge; takes root. Close it; what a killed test run left behind is removed by the next one."""
+    """Hosts on one bridge; needs root. Close it; the next test run removes what a killed one left behind."""
 
     def __init__(self) -> None:
         _remove_leftovers()
@@ -37,7 +37,7 @@ class Network:
         _run("ip", "-n", self._hub, "link", "set", "root", "master", "bridge", "up")
 
     def add_host(self, name: str) -> str:
-        """Make a host, and give its address."""
+        """Make a host, and return its address."""
         self._numbers[name] = len(self._numbers) + 2
         namespace = self._namespace(name)
         _run("ip", "netns", "add", namespace)
@@ -56,17 +56,17 @@ class Network:
         return f"{self._subnet}.{self._numbers[name]}"
 
     def on(self, name: str) -> list[str]:
-        """Return the words in front of a command that is to run on a host."""
+        """Return the words that make a command run on a host."""
         return ["ip", "netns", "exec", self._namespace(name)]
 
     def cut(self, name: str, *others: str) -> None:
-        """Let nothing through between a host and others, in either direction."""
+        """Drop everything between a host and others, in both directions."""
         for other in others:
             self._drop(name, "INPUT", "-s", other)
             self._drop(name, "OUTPUT", "-d", other)
 
     def cut_one_way(self, sender: str, receiver: str) -> None:
-        """Let nothing through from one host to another; what comes back arrives."""
+        """Drop everything from one host to another; the other direction works."""
         self._drop(sender, "OUTPUT", "-d", receiver)
 
     def unplug(self, name: str) -> None:
@@ -74,23 +74,23 @@ class Network:
         _run("ip", "-n", self._hub, "link", "set", name, "down")
 
     def lose_packets(self, name: str, part: float) -> None:
-        """Lose a part of what comes to a host and of what it sends, by chance."""
+        """Drop a random part of the packets that a host receives and sends."""
         for chain in ("INPUT", "OUTPUT"):
             chance = ("-m", "statistic", "--mode", "random", "--probability", str(part), "-j", "DROP")
             _run(*self.on(name), "iptables", "-A", chain, *chance)
 
     def lose_answers(self, name: str) -> None:
-        """Let nothing that a host says reach the test's own clients, but for resets; what they say arrives."""
+        """Drop what a host sends to the test's own clients, except resets; what they send arrives."""
         silent = ("-p", "tcp", "!", "--tcp-flags", "RST", "RST", "-j", "DROP")
         _run(*self.on(name), "iptables", "-A", "OUTPUT", "-d", self._root_address, *silent)
 
     def reset_clients(self, name: str) -> None:
-        """Answer whatever the test's own clients send to a host with a reset of their connection."""
+        """Answer every packet from the test's own clients to a host with a reset."""
         reset = ("-p", "tcp", "-j", "REJECT", "--reject-with", "tcp-reset")
         _run(*self.on(name), "iptables", "-A", "INPUT", "-s", self._root_address, *reset)
 
     def resets(self, name: str) -> int:
-        """Return how many packets were answered so."""
+        """Return how many packets were answered with a reset."""
         listed = _run(*self.on(name), "iptables", "-nvxL", "INPUT").splitlines()
         return sum(int(line.split()[0]) for line in listed if "REJECT" in line)
 

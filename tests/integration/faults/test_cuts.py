@@ -8,7 +8,7 @@ from tests.patience import until
 
 
 def test_a_leader_loses_its_followers(harmed: HarmedCluster, topic: str, record_property) -> None:
-    """F05: all see ZooKeeper. It shrinks its ISR to itself and acknowledges nothing; the others do without it."""
+    """F05: all see ZooKeeper. The leader shrinks its ISR to itself and acknowledges nothing; the others go on."""
     with Load(harmed.bootstrap_servers, topic, PARTITIONS) as load:
         load.wait_progress()
         seen = harmed.view()
@@ -30,24 +30,24 @@ def test_a_leader_loses_its_followers(harmed: HarmedCluster, topic: str, record_
 
 
 def test_a_leader_loses_zookeeper(harmed: HarmedCluster, topic: str, record_property) -> None:
-    """F06: clients and brokers still reach it."""
+    """F06: clients and brokers still reach the leader."""
     seen = harmed.wait_whole()
     leader = next(b for b in (seen.leader(topic, p) for p in range(PARTITIONS)) if b != seen.controller_id)
     loses_zookeeper(harmed, topic, leader, record_property, "F06 leader without ZooKeeper")
 
 
 def test_the_controller_loses_zookeeper(harmed: HarmedCluster, topic: str, record_property) -> None:
-    """F06: its successor is elected while it still reaches every broker."""
+    """F06: a successor is elected while the former controller still reaches every broker."""
     former = harmed.wait_whole().controller_id
     loses_zookeeper(harmed, topic, former, record_property, "F06 controller without ZooKeeper")
     assert harmed.wait_whole().controller_id != former
 
 
 def loses_zookeeper(harmed: HarmedCluster, topic: str, broker: int, record_property, what: str) -> None:
-    """Nothing that the broker takes after the election is acknowledged.
+    """Cut a broker from ZooKeeper: nothing that it takes after the election is acknowledged.
 
-    A client that knows it as a leader hears nothing else until it asks another broker, as with Apache Kafka; whoever
-    asks another broker goes on at once, and so does what others lead.
+    A client that knows it as a leader learns nothing new until it asks another broker, as with Apache Kafka; a client
+    that asks another broker goes on at once, and so do the partitions that others lead.
     """
     others = [p for p in range(PARTITIONS) if harmed.view().leader(topic, p) != broker]
     reachable = ",".join(harmed.address(b) for b in BROKERS if b != broker)
@@ -92,7 +92,7 @@ def test_a_link_works_one_way_only(harmed: HarmedCluster, topic: str, record_pro
 
 
 def test_answers_are_lost_after_the_append(harmed: HarmedCluster, topic: str, record_property) -> None:
-    """F09: what a leader has appended without an answer comes again over other connections; it is there once."""
+    """F09: what a leader appended without an answer is sent again over other connections, and is there once."""
     with Load(harmed.bootstrap_servers, topic, PARTITIONS) as load:
         load.wait_progress()
         seen = harmed.view()
@@ -100,7 +100,7 @@ def test_answers_are_lost_after_the_append(harmed: HarmedCluster, topic: str, re
         led = [p for p in range(PARTITIONS) if seen.leader(topic, p) == leader]
         began = time.perf_counter()
         harmed.network.lose_answers(host(leader))
-        # The producer sends only so many requests without an answer, each for one partition: any of them will do.
+        # The producer's unanswered requests are limited, and each is for one partition: wait for any of them.
         harmed.wait(lambda seen: any(end_of(seen, topic, p) > load.acknowledged_end(p) for p in led))
         harmed.network.reset_clients(host(leader))
         until(lambda: harmed.network.resets(host(leader)) > 0)
@@ -111,12 +111,12 @@ def test_answers_are_lost_after_the_append(harmed: HarmedCluster, topic: str, re
 
 
 def end_of(seen, topic: str, partition: int) -> int:
-    """Return how far the leader of a partition has come."""
+    """Return the log end of a partition's leader."""
     return seen.partition(topic, partition)["log_end"]
 
 
 def test_a_leader_is_isolated(harmed: HarmedCluster, topic: str, record_property) -> None:
-    """F08: nothing reaches it, for longer than its session; the rest goes on, and it comes back."""
+    """F08: nothing reaches the leader, for longer than its session; the rest goes on, and it comes back."""
     with Load(harmed.bootstrap_servers, topic, PARTITIONS) as load:
         load.wait_progress()
         seen = harmed.view()

@@ -1,4 +1,4 @@
-"""Brokers that die: with and without a guardian that sees it, leaders and followers, and back within the session."""
+"""Brokers that die: with and without a guardian that notices, leaders and followers, and back within the session."""
 
 import time
 
@@ -23,7 +23,7 @@ def test_hosts_of_leaders_die_in_turn(harmed: HarmedCluster, topic: str, record_
 
 
 def test_a_follower_dies(harmed: HarmedCluster, topic: str, record_property) -> None:
-    """F02: with acks=all its death is a gap for those whose ISR it is in, and no error."""
+    """F02: with acks=all its death is a gap for the partitions whose ISR it is in, and not an error."""
     with Load(harmed.bootstrap_servers, topic, 1) as load:
         load.wait_progress()
         seen = harmed.view()
@@ -40,7 +40,7 @@ def test_a_follower_dies(harmed: HarmedCluster, topic: str, record_property) -> 
 
 
 def test_a_broker_bounces_within_its_session(harmed: HarmedCluster, topic: str, record_property) -> None:
-    """F24: killed with its guardian and started at once, twice; it is not taken for its former life."""
+    """F24: killed with its guardian and started at once, twice; it is not mistaken for the old process."""
     with Load(harmed.bootstrap_servers, topic, PARTITIONS) as load:
         for turn in range(2):
             load.wait_progress()

@@ -1,4 +1,4 @@
-"""Brokers that stand still past their session and then go on, not knowing that time has passed."""
+"""Brokers that are paused for longer than their session and then go on, unaware that time has passed."""
 
 import time
 
@@ -12,7 +12,7 @@ from tests.integration.faults.load import Load, report
 
 
 def test_a_leader_is_paused(harmed: HarmedCluster, topic: str, record_property) -> None:
-    """F03: it wakes up as a leader of a past epoch, with requests in its hands."""
+    """F03: it wakes up as a leader of a past epoch, with requests still in progress."""
     with Load(harmed.bootstrap_servers, topic, PARTITIONS) as load:
         load.wait_progress()
         seen = harmed.view()

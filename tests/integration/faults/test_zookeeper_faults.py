@@ -1,4 +1,4 @@
-"""ZooKeeper that forgets a session, loses its leader, its majority, or everything: records flow all the while."""
+"""ZooKeeper expires a session, or loses its leader, its majority, or all servers: records flow all the while."""
 
 import time
 
@@ -8,7 +8,7 @@ from tests.integration.faults.load import Load, report
 
 
 def test_sessions_expire_while_all_is_well(harmed: HarmedCluster, topic: str, record_property) -> None:
-    """F10: a broker's, then the controller's; each registers again, as a new life."""
+    """F10: a broker's, then the controller's; each registers again in a new session."""
     with Load(harmed.bootstrap_servers, topic, PARTITIONS) as load:
         load.wait_progress()
         seen = harmed.wait_whole()
@@ -31,7 +31,7 @@ def test_sessions_expire_while_all_is_well(harmed: HarmedCluster, topic: str, re
 
 
 def test_zookeepers_leader_dies(harmed: HarmedCluster, topic: str, record_property) -> None:
-    """F11: the others elect one, within every session."""
+    """F11: the others elect one before any session expires."""
     with Load(harmed.bootstrap_servers, topic, PARTITIONS) as load:
         load.wait_progress()
         began = time.perf_counter()

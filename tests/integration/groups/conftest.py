@@ -14,7 +14,7 @@ from tests.integration.groups.members import Group
 
 @pytest.fixture(scope="package")
 def quick_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three brokers that do not wait for more members, and take short sessions."""
+    """Three brokers that do not wait for more members, and allow short sessions."""
     overrides = {
         "group.initial.rebalance.delay.ms": "200",
         "group.min.session.timeout.ms": "1000",
@@ -26,7 +26,7 @@ def quick_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]
 
 @pytest.fixture
 def make_topics(quick_cluster: Cluster) -> Topics:
-    """Make topics on that cluster; an admin client of its own, for the controller moves between tests."""
+    """Make topics on that cluster; with a new admin client, because the controller moves between tests."""
     return Topics(quick_cluster.bootstrap_servers)
 
 

@@ -1,6 +1,6 @@
-"""One member of a group as a process of its own, which a test may kill or stop: python member_process.py <options>.
+"""One member of a group as a process of its own, which a test can kill or stop: python member_process.py <options>.
 
-Says what happens to it as lines of JSON, each with the time on the machine's monotonic clock: assigned, revoked, lost,
+It prints what happens as lines of JSON, each with the time on the machine's monotonic clock: assigned, revoked, lost,
 consumed (a run of offsets), committed, refused (a commit), closed. SIGTERM has it leave its group.
 """
 
@@ -29,7 +29,7 @@ def runs(offsets: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
 
 
 def give_up(positions: dict[int, int], partitions: list[int]) -> list[int]:
-    """Forget what was to be committed of partitions that are taken away."""
+    """Forget the uncommitted positions of partitions that are taken away; return the partitions."""
     for partition in partitions:
         positions.pop(partition, None)
     return partitions
@@ -146,7 +146,7 @@ def with_kafka_python(options: argparse.Namespace, stop: Stop) -> None:
 
     consumer.subscribe([options.topic], listener=Listener())
     while not stop.asked:
-        # A poll whose time ends in the midst of a rebalance can leave this client without any assignment (3.0.12).
+        # A poll that times out during a rebalance can leave this client without any assignment (3.0.12).
         polled = consumer.poll(2_000, max_records=MESSAGES_AT_ONCE)
         read = {p.partition: [m.offset for m in messages] for p, messages in polled.items() if messages}
         for partition, offsets in read.items():
@@ -228,7 +228,7 @@ async def _with_aiokafka(options: argparse.Namespace, stop: Stop) -> None:
         else:
             say("committed", positions=positions)
             positions.clear()
-    # Where the coordinator is away its own retries cancel it.
+    # If the coordinator is away, the client's own retries cancel this call.
     with contextlib.suppress(asyncio.CancelledError):
         await consumer.stop()
 
@@ -237,7 +237,7 @@ CLIENTS = {"confluent": with_confluent, "kafka-python": with_kafka_python, "aiok
 
 
 def main() -> None:
-    # Before it joins anything: its parent sees it in its group, and may ask at once.
+    # Before it joins: as soon as its parent sees it in the group, the parent can send SIGTERM.
     stop = Stop()
     parser = argparse.ArgumentParser()
     parser.add_argument("--client", choices=CLIENTS, required=True)

@@ -1,4 +1,4 @@
-"""Groups of foreign clients: their members as processes, what they say, and whether it is what a group may do."""
+"""Groups of foreign clients: their members as processes, what they report, and whether a group may do that."""
 
 import json
 import os
@@ -24,7 +24,7 @@ _KCAT_PARTITION = re.compile(r"\[(\d+)\]")
 
 @dataclass(frozen=True)
 class Happened:
-    """Something that a member said."""
+    """An event that a member reported."""
 
     member: str
     event: str
@@ -34,7 +34,7 @@ class Happened:
 
 @dataclass
 class Ownership:
-    """A partition in one member's hands, from one moment to another."""
+    """One member's ownership of a partition, from one moment to another."""
 
     member: str
     partition: int
@@ -65,7 +65,7 @@ class Member:
             thread.start()
 
     def leave(self) -> None:
-        """Have it leave in good order. kcat cannot: asked to end, it drops the message in its hand, and commits it."""
+        """Make it leave cleanly. kcat cannot: when stopped it drops the message that it handles, and commits it."""
         if self.group.client == "kcat":
             self.kill()
             return
@@ -74,23 +74,23 @@ class Member:
         assert self._process.wait(60) in (0, 143), self._errors.name
 
     def kill(self) -> None:
-        """End it as a crash does."""
+        """Kill it, as a crash would."""
         self.is_gone = True
         self._process.kill()
         self._process.wait(60)
         self.group.say(Happened(self.name, "killed", time.monotonic(), {}))
 
     def stop(self) -> None:
-        """Have it stand still, heartbeats included."""
+        """Pause it, heartbeats included."""
         self.was_stopped = True
         self._process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Have it go on."""
+        """Resume it."""
         self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
-        """Clear up whatever state it is in."""
+        """Clean up, whatever state it is in."""
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait(60)
@@ -134,7 +134,7 @@ class Group:
         topic: What it reads.
         client: Which client its members are.
         strategy: How they assign.
-        directory: Where their errors go.
+        directory: The folder for their errors.
         java: How to run the Java member.
     """
 
@@ -158,7 +158,7 @@ class Group:
             member.close()
 
     def say(self, happened: Happened) -> None:
-        """Take what a member says."""
+        """Add an event of a member."""
         with self._news:
             self.history.append(happened)
             self._news.notify_all()
@@ -204,7 +204,7 @@ class Group:
     # What has happened
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait until something holds of the lines so far, looking at each new line."""
+        """Wait until a condition on the events so far holds; check it at each new event."""
         with self._news:
             held = self._news.wait_for(condition, SETTLE_S)
             assert held, f"{self.group_id}: not {what}: {self.owned()}, last {self.history[-12:]}"
@@ -233,7 +233,7 @@ class Group:
         return found
 
     def owned(self) -> dict[str, set[int]]:
-        """Return what each member that is there has now."""
+        """Return what each member that is still there owns now."""
         now: dict[str, set[int]] = {
             member.name: set() for member in self.members.values() if not member.is_gone
         }
@@ -243,7 +243,7 @@ class Group:
         return now
 
     def wait_settled(self, partitions: int, *names: str) -> None:
-        """Wait until these members (all that are there, if none are named) share all partitions among them."""
+        """Wait until these members (all that are there, if none is named) share all partitions among them."""
         wanted = {f"{self.group_id}-{name}" for name in names}
 
         def settled() -> bool:
@@ -274,7 +274,7 @@ class Group:
         )
 
     def check(self) -> None:
-        """No partition was ever owned by two members of a generation, nor by two that ran at the same time."""
+        """Check that no partition was ever owned by two members of a generation, or by two running members at once."""
         stopped = {member.name for member in self.members.values() if member.was_stopped}
         for one, other in combinations(self.ownerships(), 2):
             if one.partition != other.partition or one.member == other.member:
@@ -282,7 +282,7 @@ class Group:
             if one.generation is not None and one.generation >= 0:
                 assert one.generation != other.generation, f"{one} and {other}"
             if self.client == "kcat" or {one.member, other.member} & stopped:
-                # When kcat says it is not when it is so; one that stood still did not know that it had lost all.
+                # The times that kcat reports are not exact; a paused member did not know that it had lost everything.
                 continue
             first, second = sorted((one, other), key=lambda each: each.begin)
             assert first.end is not None, f"{first} was never given up, {second}"
@@ -318,7 +318,7 @@ class Load:
         self.end()
 
     def end(self) -> dict[int, int]:
-        """Produce no more, and give each partition's end."""
+        """Stop producing, and return each partition's end."""
         self._enough.set()
         self._thread.join()
         assert not self._errors, self._errors
@@ -344,7 +344,7 @@ class Load:
 
 
 class CommitWatch:
-    """Asks for groups' committed offsets again and again: they must never go back."""
+    """Polls the committed offsets of groups, which must never go back."""
 
     def __init__(self, bootstrap: str, groups: Sequence[Group], partitions: int) -> None:
         self._group_ids = [group.group_id for group in groups]
@@ -377,7 +377,7 @@ class CommitWatch:
             asker.close()
 
     def check(self) -> None:
-        """Fail if any went back."""
+        """Fail if any offset went back."""
         assert not self._faults, self._faults
         assert self._seen, "no committed offset was ever seen"
 

@@ -1,7 +1,7 @@
 """Groups of real clients while members come and go, partitions are added, and the coordinator's broker dies.
 
-Two groups of different clients read one topic, and each goes through the same: the invariants are checked at the end
-over all that its members said. No partition is owned by two members of a generation, commits never go back, and
+Two groups of different clients read one topic, and each goes through the same events: the invariants are checked at the
+end over all that its members reported. No partition is owned by two members of a generation, commits never go back, and
 everything that was acknowledged to the producer is consumed.
 """
 
@@ -55,7 +55,7 @@ def test_groups_keep_their_promises_under_churn(
         each(lambda group: group.members["a"].kill())
         each(lambda group: group.wait_settled(PARTITIONS, "b", "c"))
 
-        # Past its session b has nothing any more, and learns it only when it goes on.
+        # After its session b owns nothing any more, and learns that only when it goes on.
         each(lambda group: group.members["b"].stop())
         each(lambda group: group.wait_settled(PARTITIONS, "c"))
         each(lambda group: group.members["b"].go_on())

@@ -26,13 +26,13 @@ class GroupsCommand:
         self.server = ("--bootstrap-server", bootstrap)
 
     def run(self, *arguments: str, code: int = 0) -> str:
-        """Run it, and give all that it prints; for programs only what goes to stdout."""
+        """Run it, and return all that it prints; with ``--json`` or ``--export`` only standard output."""
         done = CliRunner().invoke(command, [*self.server, *arguments])
         assert done.exit_code == code, f"{arguments}: {done.exit_code}\n{done.output}"
         return done.stdout if "--json" in arguments or "--export" in arguments else done.output
 
     def json(self, *arguments: str, code: int = 0) -> Any:
-        """Run it for a program."""
+        """Run it with ``--json``, and return the decoded output."""
         return json.loads(self.run(*arguments, "--json", code=code))
 
 
@@ -102,7 +102,7 @@ def test_an_active_group_is_shown_and_left_alone(
         refused = groups.run(*arguments, "--group", group, code=1)
         assert member["consumer_id"] in refused
         assert "billing" in refused
-    # Of all groups the others are reset.
+    # With all groups named, the others are reset.
     idle = f"idle-{topic}"
     groups.run("--reset-offsets", "--group", idle, "--topic", topic, "--to-offset", "5", "--execute")
     both = ("--reset-offsets", "--group", group, "--group", idle, "--all-topics", "--to-latest")

@@ -1,4 +1,4 @@
-"""A coordinator that leaves and comes back: what it knew is beside its log, and it takes over with it."""
+"""A coordinator that leaves and comes back takes over from the snapshot beside its log."""
 
 from pathlib import Path
 from uuid import uuid4
@@ -17,7 +17,7 @@ SNAPSHOT = "ottla-groups.msgpack"
 
 
 class Coordinators:
-    """Who coordinates, and who should."""
+    """Looks up a group's coordinator, and elects the preferred leaders."""
 
     def __init__(self, bootstrap: str) -> None:
         self._settings = {"bootstrap.servers": bootstrap, "log_level": 0}
@@ -32,8 +32,8 @@ class Coordinators:
             return -1
 
     def elect_preferred(self) -> bool:
-        """Have every partition led by its first replica; whether all are."""
-        # librdkafka goes on asking the controller that was.
+        """Elect the preferred leader of every partition; return whether all are led by it."""
+        # librdkafka keeps asking the former controller.
         self._admin = AdminClient(self._settings)
         try:
             self._admin.elect_leaders(ElectionType.PREFERRED, None).result(timeout=60)
@@ -75,7 +75,7 @@ def test_a_coordinator_that_was_restarted_knows_what_was_committed(
 
 
 def commit(consumer: Consumer, topic: str, offset: int) -> bool:
-    """Commit the same offset everywhere; False where the coordinator is away."""
+    """Commit the same offset in every partition; return False if the coordinator is away."""
     offsets = [TopicPartition(topic, partition, offset) for partition in range(PARTITIONS)]
     try:
         done = consumer.commit(offsets=offsets, asynchronous=False)
@@ -85,7 +85,7 @@ def commit(consumer: Consumer, topic: str, offset: int) -> bool:
 
 
 def positions(consumer: Consumer, topic: str) -> list[int]:
-    """Return what is committed everywhere; nothing where the coordinator is away."""
+    """Return the committed offset of every partition; an empty list if the coordinator is away."""
     asked = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
     try:
         return [each.offset for each in consumer.committed(asked, timeout=20)]

@@ -1,4 +1,4 @@
-"""Every client's ways to assign, and static members: groups that form, shrink and stand firm."""
+"""Every client's assignment strategies, and static members: groups that form, shrink and stay stable."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""Groups in every version of their requests: a member's whole life, and positions that all versions agree on."""
+"""Groups in every version of their requests: a member's whole life, and offsets that all versions agree on."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -121,7 +121,7 @@ def test_a_members_life(version: int, coordinator: RawClient, group: str) -> Non
 
 
 def commit(client: RawClient, version: int, group: str, topic: str, offset: int) -> dict[int, int]:
-    """Commit one offset, and one of a partition that does not exist; gives the errors by partition."""
+    """Commit one offset, and one of a partition that does not exist; return the errors by partition."""
     partitions = [
         OffsetCommitRequestPartition(
             partition_index=partition,

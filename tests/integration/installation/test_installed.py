@@ -1,4 +1,4 @@
-"""Ottla installed from its wheel, beside a project whose own packages are called like folders of our repository."""
+"""Ottla installed from its wheel, beside a project whose own packages have the names of folders of our repository."""
 
 import os
 import shutil
@@ -85,7 +85,7 @@ def sdist(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def wheel(folder: Path, sdist: Path) -> Path:
     """The wheel that is built from the sdist."""
-    # Python 3.11.2, which Debian has, knows no filter for what it unpacks; the archive is our own.
+    # Debian's Python 3.11.2 has no extraction filter; the archive is our own.
     shutil.unpack_archive(sdist, folder / "unpacked")
     (source,) = (folder / "unpacked").iterdir()
     return build(source, "build_wheel", folder / "wheel")
@@ -137,7 +137,7 @@ class Project:
         return done.stdout
 
     def python(self, program: str, *arguments: str) -> str:
-        """Run a program that may import what stands in the project's folder."""
+        """Run a program that can import what is in the project's folder."""
         return self.run(str(self._python), "-c", program, *arguments)
 
     def ottla(self, *arguments: str) -> str:

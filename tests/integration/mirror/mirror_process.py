@@ -20,7 +20,7 @@ class Mirror:
     """Runs ``ottla mirror-maker`` between two clusters.
 
     Args:
-        directory: Where its property files go.
+        directory: The folder for its property files.
         source: The source's address.
         target: The target's address.
         arguments: Its flags.
@@ -50,14 +50,14 @@ class Mirror:
             self._process = subprocess.Popen(self.command, stdout=log, stderr=log)
 
     def kill(self) -> None:
-        """End it as a crash would; it must have run until then."""
+        """Kill it, as a crash would; it must have run until then."""
         assert self._process is not None
         assert self._process.poll() is None, self._log.read_text()
         self._process.kill()
         self._process.wait(30)
 
     def run_to_end(self) -> Mapping[str, int]:
-        """Mirror until the target has everything; return what was counted."""
+        """Mirror until the target has everything; return the counts that it printed."""
         done = subprocess.run(
             [*self.command, "--exit-at-end", "--json"],
             capture_output=True,

@@ -1,4 +1,4 @@
-"""A mirror under kills of itself and of both clusters' brokers: nothing is missing, nothing is there twice."""
+"""A mirror under kills of itself and of both clusters' brokers: no record is missing or duplicated."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ GROUPS = ("early", "late", "done")
 
 @pytest.fixture
 def clusters(tmp_path: Path) -> Iterator[tuple[Cluster, Cluster]]:
-    """Two clusters of two brokers, in which one broker alone takes transactions."""
+    """Two clusters of two brokers, in which one broker alone can handle transactions."""
     alone = {"transaction.state.log.min.isr": "1"}
     with (
         Cluster.up(tmp_path / "a", brokers=2) as source,
@@ -118,7 +118,8 @@ def test_flights_arrive_once_whatever_dies(tmp_path: Path, clusters: tuple[Clust
                 found = await rows_of(kafka, "flights")
                 for number, rows in sent.items():
                     assert [row for _, row in found[number]] == [row for _, row in rows]
-                # Offsets of what a killed mirror copied last are not known: groups read some again, and pass over none.
+                # The offsets of what a killed mirror copied last are unknown: groups read some records again, and skip
+                # none.
                 for group, part in zip(GROUPS, (0.3, 0.9, 1.0), strict=True):
                     assert await positions(kafka, group)
                     for number, offset in (await positions(kafka, group)).items():

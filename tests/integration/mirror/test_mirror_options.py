@@ -87,7 +87,7 @@ def test_a_message_handler_makes_the_records(sides, tmp_path: Path, monkeypatch:
 
 
 def test_a_throttle_bounds_the_rate(sides, tmp_path: Path) -> None:
-    """Two partitions with 300 kB each: the second batch waits until the first one is paid for."""
+    """Two partitions with 300 kB each: the second batch waits until the rate allows it."""
     fill(sides[0], "throttled", 10_000)
     clock = SystemClock()
     before = clock.monotonic()

@@ -1,6 +1,6 @@
-"""An end of the old consumer as a process of its own: python end_process.py NAME=VALUE..., properties and a topic.
+"""A member ("end") of an old consumer group as a process: python end_process.py NAME=VALUE..., properties and a topic.
 
-Says what happens to it as lines of JSON, each with the time on the machine's monotonic clock: claimed and released
+It prints what happens as lines of JSON, each with the time on the machine's monotonic clock: claimed and released
 (partitions), consumed (partition, offset and value), left. SIGTERM has it leave its group.
 """
 
@@ -19,7 +19,7 @@ def say(event: str, **what: object) -> None:
 
 
 class Listener:
-    """Says what is claimed and released."""
+    """Prints what is claimed and released."""
 
     def before_releasing(self, owned) -> None:
         say("released", partitions=sorted(place.partition for place in owned))

@@ -1,4 +1,4 @@
-"""Ends in processes of their own, and what must hold of what they say together."""
+"""Ends in their own processes, and what must hold across their reports."""
 
 import json
 import os
@@ -17,10 +17,10 @@ class EndProcess:
     """One end.
 
     Args:
-        directory: Where its output goes.
-        name: What the files are called.
+        directory: The folder for its output.
+        name: The name of its files.
         topic: What it consumes.
-        properties: Of the old consumer, besides the defaults of these tests.
+        properties: Properties of the old consumer, besides the defaults of these tests.
     """
 
     def __init__(self, directory: Path, name: str, topic: str, **properties: str) -> None:
@@ -44,13 +44,13 @@ class EndProcess:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """What it has said."""
+        """The events that it has reported."""
         text = self._out.read_text()
         return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
     @property
     def owned(self) -> list[int]:
-        """What it owns, as it said last."""
+        """The partitions that it owns, by its last report."""
         for event in reversed(self.events):
             if event["event"] in ("claimed", "released"):
                 return event["partitions"] if event["event"] == "claimed" else []
@@ -58,7 +58,7 @@ class EndProcess:
 
     @property
     def values(self) -> list[str]:
-        """What it has consumed."""
+        """The values that it has consumed."""
         return [event["value"] for event in self.events if event["event"] == "consumed"]
 
     @property
@@ -72,20 +72,20 @@ class EndProcess:
         self._process.send_signal(number)
 
     def leave(self) -> None:
-        """Have it leave its group, and wait until it has."""
+        """Make it leave its group, and wait until it has."""
         self.signal(signal.SIGTERM)
         assert self._process.wait(30) == 0, self._errors.read_text()
         assert self.events[-1]["event"] == "left"
 
     def close(self) -> None:
-        """End it if it runs."""
+        """Kill it if it runs."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait(30)
 
 
 def strangers(ends: Sequence[EndProcess]) -> list[dict[str, Any]]:
-    """Return the records that an end handed out after another one had claimed the partition."""
+    """Return the records that an end handed out after another end had claimed the partition."""
     claims: list[tuple[float, int, int]] = []
     for number, end in enumerate(ends):
         for event in end.events:

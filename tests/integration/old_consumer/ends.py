@@ -26,7 +26,7 @@ class World:
     Attributes:
         ensemble: The ensemble.
         sessions: The session of each end, in their order.
-        history: Each claim and release of a partition, as the znodes had them: path, and whether it was claimed.
+        history: Each claim and release of a partition, as written to the znodes: path, and whether it is a claim.
     """
 
     def __init__(self, servers: str) -> None:
@@ -104,7 +104,7 @@ async def world(servers: str, **topics: int):
 
 
 async def take(stream: Stream, count: int) -> list[tuple[TopicPartition, int, bytes]]:
-    """Return the next records of a stream, however long they take; the world's end bounds it."""
+    """Return the next records of a stream; only the world's own timeout limits the wait."""
     found = []
     while len(found) < count:
         try:
@@ -117,7 +117,7 @@ async def take(stream: Stream, count: int) -> list[tuple[TopicPartition, int, by
 
 async def eventually(is_true: Callable[[], bool]) -> None:
     """Wait until something is true."""
-    while not is_true():  # noqa: ASYNC110 - the ends do not say when
+    while not is_true():  # noqa: ASYNC110 - the ends send no event
         await trio.sleep(0.01)
 
 
@@ -132,7 +132,7 @@ async def until_owned(connector: Connector, count: int) -> None:
 
 
 def overlaps(history: Sequence[tuple[str, bool]]) -> list[str]:
-    """Return the partitions that were claimed while another end had them."""
+    """Return the owner znodes of partitions that were claimed while another end had them."""
     owned: set[str] = set()
     found = []
     for path, is_claim in history:

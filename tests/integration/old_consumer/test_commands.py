@@ -73,7 +73,7 @@ def test_a_group_in_zookeeper_is_shown_reset_migrated_and_deleted(zookeeper: str
         groups, ["--bootstrap-server", cluster.bootstrap_servers, "--describe", "--group", GROUP, "--json"]
     )
     assert offsets(json.loads(in_kafka.stdout)) == [4, 7]
-    # What is farther in Kafka stays.
+    # A position that is already farther in Kafka stays.
     run("--reset-offsets", "--group", GROUP, "--topic", f"{TOPIC}:0", "--to-offset", "2", "--execute")
     run("--reset-offsets", "--group", GROUP, "--topic", f"{TOPIC}:1", "--to-offset", "9", "--execute")
     done = run("--migrate-offsets", "--group", GROUP, "--execute", "--json")

@@ -16,7 +16,7 @@ TOPIC = "shared-by-ends"
 
 
 class Sender:
-    """Sends numbered records, and knows which."""
+    """Sends numbered records, and remembers them."""
 
     def __init__(self, servers: str) -> None:
         self._producer = Producer({"bootstrap.servers": servers})
@@ -60,7 +60,7 @@ def test_two_ends(cluster, make_topics: Topics, watch: OwnerWatch, tmp_path: Pat
         sender.send(120)
         until(lambda: consumed() == set(sender.sent))
 
-        # One stalls for longer than its session lives: it learns of that when it goes on, and hands out nothing before.
+        # One stalls for longer than its session lives: when it goes on, it learns of that before it hands out anything.
         one, two = ends
         one.signal(signal.SIGSTOP)
         sender.send(60)

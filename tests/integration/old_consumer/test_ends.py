@@ -1,4 +1,4 @@
-"""Ends of a group over a fake ensemble: balance, positions, and what faults of the ensemble do to them."""
+"""Ends of a group over a fake ensemble: balancing, positions, and the effect of faults of the ensemble."""
 
 import json
 from collections.abc import Iterator
@@ -145,7 +145,7 @@ def test_nothing_is_handed_out_while_the_session_may_be_over(brokers, topic) -> 
 
 
 def test_a_lost_watch_is_made_up_for(brokers, topic) -> None:
-    """What changed while an end was disconnected is found when it is back, though no watch said so."""
+    """What changed while an end was disconnected is found when it is back, although no watch fired."""
 
     async def story() -> None:
         async with world(brokers.bootstrap_servers, **{topic: 2}) as here, here.connector() as end:
@@ -232,7 +232,7 @@ def test_an_ownership_that_was_deleted_is_claimed_again(brokers, topic) -> None:
         async with world(brokers.bootstrap_servers, **{topic: 4}) as here, here.connector() as end:
             await end.create_message_streams({topic: 1})
             await here.remove(f"/consumers/{GROUP}/owners/{topic}/1")
-            await here.put_topic("another", 1)  # an occasion to look
+            await here.put_topic("another", 1)  # triggers a new look
             await eventually(lambda: end.statistics().rebalances == 2)
             assert len(await here.names(f"/consumers/{GROUP}/owners/{topic}")) == 4
 

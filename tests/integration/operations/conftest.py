@@ -23,7 +23,7 @@ def operated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def operator(operated: Cluster, tmp_path: Path) -> Iterator[Operator]:
-    """Somebody who types commands; afterwards every broker runs, whatever the test did to it."""
+    """An operator's commands; afterwards every broker runs, whatever the test did to it."""
     yield Operator(operated, tmp_path)
     running = operated.view().descriptions
     gone = [broker for broker in BROKERS if broker not in running]

@@ -1,4 +1,4 @@
-"""What operators do to a cluster in these tests: the commands that they type, and the check that ends each story."""
+"""What operators do to a cluster in these tests: the commands that they run, and the check at the end of each test."""
 
 import json
 import subprocess
@@ -20,15 +20,15 @@ BROKERS = (0, 1, 2)
 
 
 class Operator:
-    """Types commands at a cluster, and reads what they say for programs."""
+    """Runs commands against a cluster, and reads their JSON."""
 
     def __init__(self, cluster: Cluster, directory: Path) -> None:
         self.cluster = cluster
         self.directory = directory
 
     def run(self, command: str, *arguments: str, expect: int = 0) -> Any:
-        """Run a command with ``--json``, require its exit code, and give what it printed."""
-        # In this process: a command's start costs more than what it does.
+        """Run a command with ``--json``, require its exit code, and return its output."""
+        # In this process: starting a command costs more than running it.
         done = CliRunner().invoke(main, self._arguments(command, arguments))
         assert done.exit_code == expect, (
             f"{command} {arguments}: {done.exit_code} {done.output} {done.exception!r}"
@@ -36,7 +36,7 @@ class Operator:
         return json.loads(done.stdout) if done.stdout else None
 
     def start(self, command: str, *arguments: str) -> "subprocess.Popen[bytes]":
-        """Start a command that the test goes on beside."""
+        """Start a command without waiting for it."""
         return subprocess.Popen(
             [COMMAND, *self._arguments(command, arguments)],
             stdout=subprocess.DEVNULL,
@@ -47,7 +47,7 @@ class Operator:
         return [command, "--bootstrap-server", self.cluster.bootstrap_servers, *arguments, "--json"]
 
     def place(self, topic: str, *replicas: Sequence[int]) -> None:
-        """Create a topic with a partition on each of the lists of brokers, and wait until they are in sync."""
+        """Create a topic with one partition for each list of brokers, and wait until they are in sync."""
         text = ",".join(":".join(map(str, each)) for each in replicas)
         self.run("topics", "--create", "--topic", topic, "--replica-assignment", text)
         self.cluster.wait(
@@ -55,7 +55,7 @@ class Operator:
         )
 
     def write(self, topic: str, targets: Mapping[int, Sequence[int]]) -> str:
-        """Write a reassignment file, and give its path."""
+        """Write a reassignment file, and return its path."""
         path = self.directory / f"{topic}-{len(list(self.directory.iterdir()))}.json"
         partitions = [
             {"topic": topic, "partition": number, "replicas": list(replicas)}
@@ -81,14 +81,14 @@ class Operator:
         ]
 
     def throttle_all(self, rate: int) -> None:
-        """Let replicas that are being moved pass at another rate."""
+        """Set another rate for replicas that are being moved."""
         for broker in BROKERS:
             rates = f"leader.replication.throttled.rate={rate},follower.replication.throttled.rate={rate}"
             self.run("configs", "--alter", "--broker", str(broker), "--add-config", rates)
 
 
 def check_history(cluster: Cluster, load: Load, replicas: Mapping[int, Sequence[int]]) -> None:
-    """End a story: everything is in sync, consumers and every replica's files hold the same, and nothing is lost."""
+    """Check that all is in sync, consumers and every replica's files have the same records, and none is lost."""
     cluster.wait(
         lambda seen: all(seen.isr(load.topic, p) == set(each) for p, each in replicas.items()),
     )

@@ -33,7 +33,7 @@ Records = dict[int, tuple[bytes, bytes | None]]
 
 @pytest.fixture(autouse=True)
 def eager_cleaners(operator: Operator) -> Iterator[None]:
-    """Have cleaners look often."""
+    """Make the cleaners check often."""
     defaults = ("configs", "--alter", "--broker-defaults")
     operator.run(*defaults, "--add-config", "log.cleaner.backoff.ms=200")
     yield
@@ -46,7 +46,7 @@ def configure(operator: Operator, topic: str, settings: Mapping[str, str]) -> No
 
 
 def write(cluster: Cluster, topic: str, records: int, keys: int) -> Records:
-    """Overwrite keys, delete each fifth, and roll the last segment; gives what must be left, by offset."""
+    """Overwrite keys, delete every fifth one, and roll the last segment; return what must be left, by offset."""
     latest: dict[bytes, tuple[int, bytes | None]] = {}
     producer = Producer(
         {
@@ -70,7 +70,7 @@ def write(cluster: Cluster, topic: str, records: int, keys: int) -> Records:
         value = None if number >= records - keys and number % 5 == 0 else b"value %d" % number
         producer.produce(topic, value, key, 0, on_delivery=delivered)
         producer.poll(0)
-    # The active segment is not cleaned: push the last of the records out of it, with keys of their own.
+    # The active segment is not cleaned: push the last records out of it with filler records of other keys.
     for number in range(SEGMENT_BYTES // 1000 + 2):
         producer.produce(topic, bytes(1000), b"filler-%d" % number, 0, on_delivery=delivered)
         producer.flush(60)
@@ -112,7 +112,7 @@ def logs_of(cluster: Cluster, broker: int) -> Path:
 
 
 def on_disk(cluster: Cluster, broker: int, topic: str) -> Records:
-    """Read a replica's files; nothing while they change."""
+    """Return the records in a replica's files; empty if a file vanishes meanwhile."""
     with contextlib.suppress(FileNotFoundError):
         return {
             record.offset: (record.key or b"", record.value)
@@ -128,7 +128,7 @@ def is_running(pid: int) -> bool:
 
 
 def workers_of(pid: int) -> list[int]:
-    """Return the processes that a broker has started and that run."""
+    """Return the running child processes of a broker."""
     children = [
         int(child)
         for task in Path(f"/proc/{pid}/task").iterdir()

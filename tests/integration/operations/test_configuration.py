@@ -28,7 +28,7 @@ def test_a_topics_settings_hold_at_once(operator: Operator) -> None:
     refused: list[bool] = []
 
     def offer() -> bool:
-        """Offer a large record, and give whether it was taken."""
+        """Send a large record, and return whether it was accepted."""
         refused.clear()
         producer.produce(
             "tuned", bytes(100_000), on_delivery=lambda error, _: refused.append(error is not None)

@@ -1,4 +1,4 @@
-"""Leaders are elected while producers write: preferred ones in a loop, an unclean one where nobody else is left."""
+"""Leaders are elected while producers write: preferred ones in a loop, an unclean one when no other replica is left."""
 
 import time
 
@@ -58,7 +58,7 @@ def test_an_unclean_leader_where_nobody_in_sync_is_left(operator: Operator) -> N
     cluster.wait(lambda seen: seen.isr("unclean", 0) == {1})
     cluster.kill(1)
     cluster.start(0)
-    # Broker 0 has fallen out of sync, so it may not lead, preferred or not.
+    # Broker 0 has fallen out of sync, so it must not lead, preferred or not.
     assert cluster.view().leader("unclean", 0) == -1
     (refused,) = elect(operator, "unclean", "--partition", "0", "--election-type", "preferred", expect=1)
     assert refused["error"] == "PREFERRED_LEADER_NOT_AVAILABLE"

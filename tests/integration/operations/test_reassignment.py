@@ -10,7 +10,7 @@ from tests.integration.operations.operating import Operator, check_history
 from tests.patience import until
 
 SLOW = 10
-"""Bytes a second at which nothing that is moved here arrives before the test lets it, however slow the machine is."""
+"""A throttle in bytes per second at which no move here completes before the test raises it."""
 FAST = 100_000_000
 
 
@@ -21,7 +21,7 @@ def moving(operator: Operator, topic: str) -> set[int]:
 
 
 def fill(load: Load) -> None:
-    """Have enough in every partition that a slow move of it does not end by itself."""
+    """Wait until every partition has so much data that a slow move does not complete by itself."""
     for _ in range(3):
         load.wait_progress()
 
@@ -77,12 +77,12 @@ def test_a_cancelled_move_goes_back(operator: Operator) -> None:
         options = ("--reassignment-json-file", operator.write("cancelled", {0: (2, 1), 1: (0, 2)}))
         operator.run("reassign-partitions", "--execute", *options, "--throttle", str(SLOW), "--no-wait")
         refused = operator.start("reassign-partitions", "--execute", *options)
-        assert refused.wait() == 1  # other moves go on
+        assert refused.wait() == 1  # another move is in progress
         done = operator.run("reassign-partitions", "--cancel", *options)
         assert [each["cancelled"] for each in done["partitions"]] == [True, True]
         until(lambda: moving(operator, "cancelled") == set())
         load.wait_progress()
-    # In the order that the move had put them in, as with Kafka: the znode has no room for the old one.
+    # In the order that the move gave them, as with Kafka: the znode does not keep the old order.
     assert {p: set(each) for p, each in operator.replicas("cancelled").items()} == {0: {0, 1}, 1: {1, 2}}
     until(lambda: operator.throttles() == [])
     check_history(operator.cluster, load, {0: (0, 1), 1: (1, 2)})

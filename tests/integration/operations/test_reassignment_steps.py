@@ -1,7 +1,7 @@
-"""A broker is killed at each step of a move (KIP-455), as ZooKeeper shows it; the move ends where it was to end.
+"""A broker is killed at each step of a move (KIP-455), as ZooKeeper shows it; the move still reaches its target.
 
 `tests/simulation/test_reassignment_kills.py` does the same at every single write. Here the processes are real, and the
-move is asked for through `/admin/reassign_partitions`, as old tools do.
+move is requested through `/admin/reassign_partitions`, as old tools do.
 """
 
 import json
@@ -24,13 +24,13 @@ ASKED = "/admin/reassign_partitions"
 
 @dataclass(frozen=True)
 class Move:
-    """What ZooKeeper says of a move.
+    """The state of a move in ZooKeeper.
 
     Attributes:
-        target: The replicas that it is to end with.
+        target: The replicas that it has to end with.
         epoch: The leader epoch before it.
-        topic: The topic's znode.
-        state: The partition's.
+        topic: The data of the topic's znode.
+        state: The data of the partition's state znode.
     """
 
     target: Sequence[int]
@@ -51,7 +51,7 @@ class Move:
         return self.topic["partitions"]["0"] == self.target and not self.topic["removing_replicas"]
 
 
-# What came before holds at each of them, so a step that passes quickly is not waited for in vain.
+# Each condition still holds at the later steps, so a step that passes quickly is not missed.
 STEPS: dict[str, Callable[[Move], bool]] = {
     "noted": lambda move: move.is_begun,
     "told": lambda move: move.is_begun and move.state["leader_epoch"] > move.epoch,

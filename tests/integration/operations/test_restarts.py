@@ -1,4 +1,4 @@
-"""Brokers leave and come back: in good order under load, within their session, and with an empty disk."""
+"""Brokers leave and come back: by controlled shutdown under load, within their session, and with an empty disk."""
 
 import shutil
 import time
@@ -26,7 +26,7 @@ def test_a_rolling_restart_fails_no_request(operator: Operator, record_property)
             report(record_property, f"broker {broker} restarted", load.longest_gap_s(stopped_at))
             operator.run("preferred-leader-election", "--topic", "rolling")
             load.wait_progress()
-    # The load fails the test where a record failed after all retries: that is "zero failed requests".
+    # The load fails the test if a record failed after all retries: that is "zero failed requests".
     check_history(cluster, load, replicas)
 
 
@@ -61,7 +61,7 @@ def test_an_empty_disk_under_an_old_id_never_leads(operator: Operator) -> None:
         load.wait_progress()
         cluster.wait_in_sync("refilled", 2)
     check_history(cluster, load, replicas)
-    # What only the lost disk had is offline; an empty leader would call the loss an empty log.
+    # Partitions that only the lost disk had are offline; a leader with an empty log would hide the loss.
     assert cluster.view().leader("single", 0) == -1
     found = operator.run("get-offsets", "--topic-partitions", "single:0", "--timeout", "1000", expect=1)
     assert found == []

@@ -1,4 +1,4 @@
-"""Topics go and come back under the same name: nothing of the old one is seen again."""
+"""Topics are deleted and created again under the same name: nothing of the old one is seen again."""
 
 from pathlib import Path
 
@@ -60,7 +60,7 @@ def directories(cluster: Cluster, topic: str) -> list[Path]:
 
 
 def create(operator: Operator, topic: str) -> bool:
-    """Create a topic; False where its name is still taken by one that is being deleted."""
+    """Create a topic; return False if a topic of that name is still being deleted."""
     options = ("--topic", topic, "--replica-assignment", "0:1:2,1:2:0,2:0:1", "--if-not-exists")
     created: bool = operator.run("topics", "--create", *options)["created"]
     return created

@@ -1,4 +1,4 @@
-"""``ottla verify-replicas`` finds replicas equal that are, and names what differs."""
+"""``ottla verify-replicas`` reports equal replicas as equal, and names what differs."""
 
 from pathlib import Path
 

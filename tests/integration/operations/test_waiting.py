@@ -1,4 +1,4 @@
-"""Nothing waits in silence: what a command waits for is shown while it waits, and the partition named at the end."""
+"""No command waits in silence: it shows what it waits for, and names the partition at the end."""
 
 import json
 import os
@@ -14,7 +14,7 @@ TIMEOUT_MS = 6_000
 
 
 def lines_until_end(operator: Operator, command: str, *arguments: str) -> tuple[list[str], str]:
-    """Run a command; return what it showed of its waits while it ran, and the rest of its output."""
+    """Run a command; return the waits that it showed while it ran, and the rest of its output."""
     servers = ("--bootstrap-server", operator.cluster.bootstrap_servers, "--timeout", str(TIMEOUT_MS))
     started = subprocess.Popen(
         [COMMAND, command, *servers, *arguments],

@@ -1,4 +1,4 @@
-"""What the pipeline's tests share: one Spark session in this process, and a record of what a job said."""
+"""What the pipeline's tests share: one Spark session in this process, and a record of a job's messages."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ JOB_TIMEOUT_S = 300.0
 
 
 def fetched_jars() -> list[Path]:
-    """Return the jars of all that is tested, fetched where they are not there yet."""
+    """Return the jars of all that is tested, and fetch the missing ones."""
     return require_jars(
         [KAFKA, DELTA, AVRO],
         given=None,
@@ -40,7 +40,7 @@ def jars() -> list[Path]:
 
 @pytest.fixture(scope="session")
 def spark(jars: list[Path]) -> Iterator[Any]:
-    """A Spark on two threads, for all tests that do it no harm."""
+    """A Spark session on two threads, for all tests that do it no harm."""
     os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     from pyspark.sql import SparkSession
 
@@ -64,7 +64,7 @@ def spark(jars: list[Path]) -> Iterator[Any]:
 
 
 class Said:
-    """A report that keeps what a job says, and can ask it to stop at a word."""
+    """A report that keeps a job's messages, and can ask the job to stop."""
 
     def __init__(self) -> None:
         self.messages: list[tuple[str, dict[str, Any]]] = []
@@ -81,7 +81,7 @@ class Said:
 
 @pytest.fixture
 def said() -> Iterator[Said]:
-    """What the job of this test says. One that never ends is stopped, so that its test can fail."""
+    """The messages of this test's job. A job that never ends is stopped, so that its test can fail."""
     said = Said()
     patience = threading.Timer(JOB_TIMEOUT_S, said.stop.request)
     patience.start()
@@ -90,10 +90,10 @@ def said() -> Iterator[Said]:
 
 
 class Sender:
-    """Sends records (value, and maybe key, partition, headers, timestamp) while the test goes on.
+    """Sends records (value, and optionally key, partition, headers, timestamp) while the test goes on.
 
     Attributes:
-        acknowledged: The keys of the records that the cluster has promised to keep.
+        acknowledged: The keys of the acknowledged records.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Sender:
             self._errors.append(error)
 
     def wait(self) -> list[bytes | None]:
-        """Wait until every record is acknowledged, and give their keys."""
+        """Wait until every record is acknowledged, and return their keys."""
         assert self._producer.flush(WAIT_TIMEOUT_S) == 0
         assert self._errors == []
         return self.acknowledged
@@ -124,7 +124,7 @@ class Sender:
 def send(
     bootstrap: str, topic: str, records: Sequence[Mapping[str, Any]], **settings: Any
 ) -> list[bytes | None]:
-    """Send records, wait for each acknowledgement, and give the keys."""
+    """Send records, wait for all acknowledgements, and return the keys."""
     return Sender(bootstrap, topic, records, **settings).wait()
 
 

@@ -1,4 +1,4 @@
-"""Which records audit holds for equal: on tables of Spark's own, without a cluster."""
+"""Which records audit considers equal: on tables made in Spark, without a cluster."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The command itself: clear refusals, a clean stop on Ctrl-C, progress as a group."""
+"""The command itself: clear refusals, a clean stop on Ctrl-C, progress as a consumer group."""
 
 import json
 import signal
@@ -62,7 +62,7 @@ def test_ctrl_c_stops_cleanly(spark, cluster, make_topics, base, tmp_path) -> No
         messages = []
         for line in process.stdout:
             messages.append(json.loads(line))
-            # Once: a second one would end it at once.
+            # Only once: a second signal would end it immediately.
             if [each["kind"] for each in messages].count("progress") == 1 and messages[-1][
                 "kind"
             ] == "progress":

@@ -1,4 +1,4 @@
-"""Exactly once, while drivers, workers and brokers are killed; and clear failures where a topic is not what it was."""
+"""Exactly once, while drivers, workers and brokers are killed; and clear failures when a topic has changed."""
 
 import json
 import os
@@ -96,7 +96,7 @@ def test_driver_killed(spark, frail, topic, said, tmp_path) -> None:
 
 
 def alive_workers(port: int) -> int:
-    """Return how many workers a master counts; none while it does not answer yet."""
+    """Return how many workers a master counts; 0 while it does not answer yet."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/", timeout=60) as answer:
             return int(json.load(answer)["aliveworkers"])
@@ -106,7 +106,7 @@ def alive_workers(port: int) -> int:
 
 @contextmanager
 def standalone_spark(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen]]]:
-    """A master and two workers as processes; gives the master's address and the workers."""
+    """Run a master and two workers as processes; return the master's address and the workers."""
     port = free_port_block(2)
     environment = {
         **spark_environment("local"),
@@ -155,7 +155,7 @@ def test_worker_killed(spark, frail, topic, tmp_path) -> None:
         small = {
             "spark.executor.memory": "512m",
             "spark.executor.extraJavaOptions": QUICK_JVM,
-            # Both workers have their share before the first batch.
+            # Both workers have registered before the first batch.
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",
             "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
         }
@@ -200,7 +200,7 @@ def test_leader_killed(spark, frail, topic, said, tmp_path) -> None:
 
 
 def create_when_gone(frail, topic: str) -> None:
-    """Make a topic as soon as the deletion of its namesake is through."""
+    """Create a topic as soon as the deletion of its namesake is complete."""
 
     def is_created() -> bool:
         try:
@@ -215,7 +215,7 @@ def create_when_gone(frail, topic: str) -> None:
 
 
 def test_topic_made_again(spark, frail, topic, said, tmp_path) -> None:
-    """The new topic is longer than the old one was: by its offsets alone nobody would notice."""
+    """The new topic is longer than the old one was: the offsets alone do not show the change."""
     send(frail.bootstrap_servers, topic, numbered(0, 300))
     made_again = []
 
@@ -233,13 +233,13 @@ def test_topic_made_again(spark, frail, topic, said, tmp_path) -> None:
         ingest.run(spark, config, said, said.stop)
     line = explain(caught.value)
     assert "deleted" in line
-    # And a job that is started anew says so before it reads anything.
+    # A job that is started again also reports it, before it reads anything.
     with pytest.raises(JobError, match="deleted and made again"):
         ingest.run(spark, config, said, said.stop)
 
 
 def test_retention_overtakes(spark, frail, topic, said, tmp_path) -> None:
-    # Small batches on both sides and slow ones on ours, so that Spark has not read what is about to go.
+    # Small batches on both sides, and slow ones on ours, so that Spark has not read what is about to be deleted.
     send(frail.bootstrap_servers, topic, numbered(0, 3000), **{"batch.num.messages": 20})
     small = {"max.partition.fetch.bytes": "1000", "fetch.max.bytes": "1000"}
     config = config_for(
@@ -296,7 +296,7 @@ ROWS_OF_A_FILE = 20_000
 
 
 def publication(frail, topic, tmp_path, **values) -> publish.PublishConfig:
-    """Write files of numbers; gives the settings of the job that publishes them in transactions."""
+    """Write files of numbers; return the settings of the job that publishes them in transactions."""
     (tmp_path / "files").mkdir()
     for number in range(FILES):
         rows = range(number * ROWS_OF_A_FILE, (number + 1) * ROWS_OF_A_FILE)
@@ -309,7 +309,7 @@ def publication(frail, topic, tmp_path, **values) -> publish.PublishConfig:
 
 
 def require_each_published_once(frail, topic) -> None:
-    """Compare what a reader of committed data finds with what stands in the files."""
+    """Compare the committed records with the contents of the files."""
     messages = receive(frail.bootstrap_servers, topic, PARTITIONS, **{"isolation.level": "read_committed"})
     found = Counter(int(message.value()) for message in messages)
     expected = Counter(range(FILES * ROWS_OF_A_FILE))

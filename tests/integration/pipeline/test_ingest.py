@@ -19,7 +19,7 @@ SCHEMA = "id INT NOT NULL, name STRING, delay DOUBLE, at TIMESTAMP"
 
 @pytest.fixture
 def config(cluster, make_topics, tmp_path, request):
-    """A configuration for a topic of this test's own."""
+    """A configuration for this test's own topic."""
     topic = request.node.name.replace("[", "-").rstrip("]")
     make_topics.create([topic], partitions=2)
 
@@ -167,12 +167,12 @@ def test_a_damaged_checkpoint_is_one_line(spark, config, said, tmp_path) -> None
 
 @pytest.fixture
 def small_disk(tmp_path) -> Iterator[Path]:
-    """Two megabytes, to fill."""
+    """A disk of two megabytes, to fill."""
     folder = tmp_path / "disk"
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], check=True)
     yield folder
-    # What could not be written whole, Spark may hold open.
+    # Spark may still hold a partly written file open.
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 

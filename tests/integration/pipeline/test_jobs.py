@@ -19,7 +19,7 @@ from tests.integration.pipeline.conftest import receive, send
 
 @pytest.fixture
 def topic(make_topics, request) -> str:
-    """A topic of this test's own."""
+    """This test's own topic."""
     name = request.node.name.removeprefix("test_").replace("[", "-").rstrip("]")
     make_topics.create([name], partitions=2)
     return name
@@ -152,13 +152,13 @@ def test_a_transactional_publication_sends_no_batch_twice(spark, cluster, topic,
         write_numbers(tmp_path, f"{number}.json", range(100 * number, 100 * number + 100))
         assert publish.run(spark, config, said, said.stop)["rows"] == 100
     assert committed(cluster, topic) == list(range(200))
-    # The job was cut short before Spark noted that its last batch was done: it is run again, and changes nothing.
+    # As if the job had stopped before Spark noted the end of its last batch: the batch runs again, and changes nothing.
     (tmp_path / "c" / "stream" / "commits" / "1").unlink()
     (tmp_path / "c" / "stream" / "commits" / ".1.crc").unlink()
     assert publish.run(spark, config, said, said.stop)["batches"] == 1
     assert committed(cluster, topic) == list(range(200))
     places = {m.key(): m.partition() for m in receive(cluster.bootstrap_servers, topic, 2)}
-    # As every Java producer chooses partitions, and the connector's sink.
+    # Partitions are chosen as by every Java producer and the connector's sink.
     assert places == {key: (murmur2(key) & 0x7FFFFFFF) % 2 for key in places}
 
 
@@ -171,7 +171,7 @@ def test_a_transactional_publication_whose_progress_is_gone_is_refused(
     name = json.loads((tmp_path / "c" / "ottla" / "transactions.json").read_text())["name"]
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     admin.delete_consumer_groups([name])[name].result(60)
-    # Nothing was cut short: the next batch needs no progress.
+    # No batch was interrupted: the next one needs no progress.
     write_numbers(tmp_path, "1.json", range(10, 20))
     publish.run(spark, config, said, said.stop)
     assert committed(cluster, topic) == list(range(20))
@@ -330,7 +330,7 @@ def test_small_files_are_merged_for_every_reader_at_once(spark, cluster, topic, 
         assert {str(path) for path in Path(config.table).rglob("*.parquet")} == {local_path(merged)}
         assert spark.read.parquet(config.table).count() == 20
         assert spark.read.parquet(config.table).select("event_month").distinct().count() == 1
-        # The stream goes on behind the merged file, its log's next compactions included.
+        # The stream goes on after the merged file, and so do the next compactions of its log.
         for _turn in range(3):
             send(cluster.bootstrap_servers, topic, [{"value": b"v"}] * 5)
             ingest.run(spark, config, said, said.stop)

@@ -1,4 +1,4 @@
-"""What of a record's value becomes a row, on tables of Spark's own, without a cluster."""
+"""How a record's value becomes a row, on tables made in Spark, without a cluster."""
 
 import json
 
@@ -90,7 +90,7 @@ def test_inferred_names_may_have_dashes_and_differ_in_case(spark, parse) -> None
 def test_an_expression_that_fails_is_told_from_one_that_yields_nothing(spark, expression) -> None:
     rows = spark.createDataFrame([("2013", 1), ("bad", 0), (None, None)], "text STRING, d INT")
     rows = rows.withColumn("one", tried({"it": F.expr(expression)}, ~F.col("text").eqNullSafe("other")))
-    # A second use of it, as a reason makes: Spark evaluates what is common to both ahead of them.
+    # The value is used twice, as with a reason: Spark evaluates common subexpressions first.
     rows = rows.withColumn("it", F.col("one.it")).withColumn("failed", F.col("one").isNull())
     assert [(row.it is None, row.failed) for row in rows.collect()] == [
         (False, False),

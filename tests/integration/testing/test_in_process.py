@@ -1,4 +1,4 @@
-"""A cluster in the test's own process: foreign clients use it as they use any other, and what is done to it is felt."""
+"""A cluster in the test's own process: foreign clients use it like any other, and notice what is done to it."""
 
 import asyncio
 import socket
@@ -130,7 +130,7 @@ def test_a_paused_leader_is_replaced_and_falls_in_again(cluster: InProcessCluste
 
 
 def test_a_follower_that_is_cut_off_leaves_the_isr_until_it_is_healed(cluster: InProcessCluster) -> None:
-    # Broker 0 was the first to come, and controls the cluster: it is not the one that is cut off.
+    # Broker 0 came first and is the controller, so it is not the one that is cut off.
     cluster.create_topic("orders")
     leader = cluster.view().leader("orders", 0)
     controller = cluster.view().controller_id

@@ -1,8 +1,8 @@
-"""Copiers at work on a cluster that is harmed, and what must hold of what they have copied.
+"""Copiers on a cluster that is harmed, and what must hold for the copies.
 
-Every input is in each output once and in order; the outputs agree, so that no transaction is torn; nothing aborted
-is seen by a reader that follows all the time; and when the harm is over nothing hangs: no transaction, no last stable
-offset, no held group offset, no copier but in the one call of librdkafka that hangs by itself.
+Every input is in each output once and in order; the outputs agree, so that no transaction is torn; a reader that
+follows all the time never sees anything aborted; and when the harm is over nothing hangs: no transaction, no last
+stable offset, no held group offset, no copier but in the one call of librdkafka that hangs by itself.
 """
 
 import random
@@ -45,18 +45,18 @@ SETTINGS = {
     "zookeeper.session.timeout.ms": str(int(SESSION_S * 1000)),
     "replica.lag.time.max.ms": "3000",
     "auto.leader.rebalance.enable": "false",
-    # A paused broker is to wake up as a zombie: its guardian lets it live.
+    # A paused broker has to wake up as a zombie, so its guardian lets it live.
     "ottla.hang.timeout.ms": "0",
 }
 
 
 class Checker:
-    """Copiers on a cluster of three brokers, from the block's begin to its end.
+    """Copiers on a cluster of three brokers, from the beginning of the block to its end.
 
     Args:
         cluster: The cluster; it gets the topics.
-        directory: Where copiers may complain.
-        seed: Where chance comes from.
+        directory: The folder for the errors of copiers.
+        seed: The seed of the random choices.
     """
 
     def __init__(self, cluster: Cluster, directory: Path, seed: int) -> None:
@@ -98,7 +98,7 @@ class Checker:
         self._stack.close()
 
     def harm(self, names: Iterable[str]) -> None:
-        """Do harm after harm; after each the copiers get on, within a minute."""
+        """Do one harm after another; require progress of the copiers within a minute of each."""
         self._wait_progress("at first")
         for name in names:
             print(name, self.describe(), flush=True)
@@ -106,7 +106,7 @@ class Checker:
             self._wait_progress(f"after {name}")
 
     def finish(self) -> None:
-        """Have everything copied that is there, and require that all is well."""
+        """Wait until everything is copied, and check the outcome."""
         totals = self._inputs
         self._wait(
             lambda: all(each.copied >= total for each, total in zip(self.copiers, totals, strict=True)),
@@ -118,7 +118,7 @@ class Checker:
                 f"what {copier.name} wrote is seen",
             )
         assert not self.reader.wrong, self.reader.wrong
-        # Only the call that hangs in the client by itself: anything else would be the brokers'.
+        # Only the call that hangs inside the client itself: any other would be the brokers' fault.
         assert set(self.hung) <= {"send_offsets"}, self.hung
         self._wait(lambda: stable_ends(self._cluster) == ends(self._cluster), "nothing is open")
         for partition, copier in enumerate(self.copiers):
@@ -132,7 +132,7 @@ class Checker:
         return sum((each.hung for each in self.copiers), Counter())
 
     def describe(self) -> str:
-        """Return how far the copiers are."""
+        """Return the progress of the copiers."""
         return f"copied {[each.copied for each in self.copiers]} of {self._inputs}, hung {dict(self.hung)}"
 
     def _wait_progress(self, when: str) -> None:
@@ -170,7 +170,7 @@ class Checker:
             self._cluster.wait_in_sync(name, PARTITIONS)
 
     def _fill(self) -> None:
-        """Have more to copy than a copier gets done until it is looked at again, and no more than that."""
+        """Keep slightly more to copy than a copier can copy until the next check."""
         copied = [each.copied for each in getattr(self, "copiers", ())] or [0] * PARTITIONS
         for partition, done in enumerate(copied):
             for number in range(self._inputs[partition], done + _AHEAD):
@@ -182,7 +182,7 @@ class Checker:
 def ends(
     cluster: Cluster, isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
 ) -> dict[tuple[str, int], int]:
-    """Return where every partition ends, for this kind of reader."""
+    """Return the end of every partition under an isolation level."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     counts = {**dict.fromkeys(TARGETS, PARTITIONS), "__consumer_offsets": _STATE_PARTITIONS}
     asked = {
@@ -200,7 +200,7 @@ def stable_ends(cluster: Cluster) -> dict[tuple[str, int], int]:
 
 
 def position(cluster: Cluster, group: str, partition: int) -> int:
-    """Return a group's committed offset, which no transaction may hold any more."""
+    """Return a group's committed offset, which no transaction is allowed to hold any more."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     asked = ConsumerGroupTopicPartitions(group, [TopicPartition(SOURCE, partition)])
     (future,) = admin.list_consumer_group_offsets([asked], require_stable=True, request_timeout=30).values()
@@ -215,7 +215,7 @@ def states(cluster: Cluster) -> set[str]:
 
 
 def hanging(cluster: Cluster) -> list[str]:
-    """Return the transactions that no coordinator will end."""
+    """Return the hanging transactions, which no coordinator will end."""
     return [
         row
         for broker in range(3)
@@ -233,7 +233,7 @@ def transactions(cluster: Cluster, *arguments: str) -> str:
 
 
 def tell(cluster: Cluster) -> str:
-    """Return what the cluster says of its transactions: states, and where readers stop short."""
+    """Return the state of the cluster's transactions, and the partitions whose last stable offset lags."""
     try:
         stable = stable_ends(cluster)
         behind = {at: (stable[at], end) for at, end in ends(cluster).items() if stable[at] != end}

@@ -1,4 +1,4 @@
-"""A reader of committed data that follows while a cluster is harmed: what it sees once must never have been wrong."""
+"""A reader of committed data that follows while a cluster is harmed: nothing that it sees is allowed to be wrong."""
 
 import threading
 from collections.abc import Sequence
@@ -7,15 +7,15 @@ from confluent_kafka import Consumer, TopicPartition
 
 
 class CommittedReader:
-    """Reads all partitions of some topics in a thread of its own, and requires that each counts up from 0.
+    """Reads all partitions of some topics in its own thread, and checks that each counts up from 0.
 
     Args:
         servers: The cluster.
-        topics: What is read.
+        topics: The topics to read.
         partitions: How many each has.
 
     Attributes:
-        wrong: What was seen that must not be: a gap, a repetition, something aborted.
+        wrong: Each violation that was seen: a gap, a repetition, an aborted record.
     """
 
     def __init__(self, servers: str, topics: Sequence[str], partitions: int) -> None:
@@ -52,7 +52,7 @@ class CommittedReader:
             if message is None:
                 continue
             if message.error() is not None:
-                # What passes is retried by the client; that there is no such offset would be a loss.
+                # The client retries passing errors; a missing offset would be a loss.
                 if not message.error().retriable():
                     self.wrong.append(str(message.error()))
                 continue

@@ -1,8 +1,8 @@
 """Copies one partition exactly once, as librdkafka's users write it: python copier.py <options>.
 
 A few records are read, written to two topics, and their offsets committed, in one transaction; some are aborted on
-purpose. What it is doing is said as lines of JSON (stage, copied, error), each before the call that may wait: what was
-said last is what a stuck copier waits for. It goes on until it is killed.
+purpose. It reports what it does as lines of JSON (stage, copied, error), each before a call that can block: the last
+line is what a stuck copier waits for. It goes on until it is killed.
 """
 
 import argparse
@@ -20,7 +20,7 @@ _ABORTS = 0.15
 
 
 class Copier:
-    """A consumer, and the producer of the moment."""
+    """A consumer, and its current producer."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
@@ -81,7 +81,7 @@ class Copier:
             self._patiently("commit", lambda: self._producer.commit_transaction(CALL_TIMEOUT_S))
 
     def _flush(self) -> None:
-        """Have what is to be aborted reach the logs first, as far as it gets there in time."""
+        """Wait, up to a timeout, until the records to be aborted have reached the logs."""
         self._producer.flush(CALL_TIMEOUT_S)
 
     def _abort(self) -> bool:
@@ -107,7 +107,7 @@ class Copier:
         return producer
 
     def _rewind(self) -> None:
-        """Go back to what is committed: an abort leaves a consumer where it is."""
+        """Go back to the committed offset: an abort does not move a consumer's position."""
         found: list[TopicPartition] = []
 
         def ask() -> None:
@@ -120,7 +120,7 @@ class Copier:
         self._consumer.assign([TopicPartition(self._place.topic, self._place.partition, self._copied)])
 
     def _poll(self) -> list[Message]:
-        """Return the next few records; none where there are none, or after an error."""
+        """Return the next few records; an empty list if there are none, or after an error."""
         self._say("poll")
         messages: list[Message] = []
         message = self._consumer.poll(CALL_TIMEOUT_S)
@@ -141,7 +141,7 @@ class Copier:
         call: Callable[[], object],
         again: Callable[[KafkaError], bool] = lambda error: error.retriable(),
     ) -> None:
-        """Make a call, and again as long as its error allows it."""
+        """Make a call, and retry it while its error is retriable."""
         while True:
             self._say(stage)
             try:

@@ -63,7 +63,7 @@ def kill_all(cluster: Cluster, copiers: Sequence[WatchedCopier], chance: random.
 
 
 def pause(cluster: Cluster, copiers: Sequence[WatchedCopier], chance: random.Random) -> None:
-    """SIGSTOP a broker for less than its session, or for longer: then it wakes up as a zombie."""
+    """SIGSTOP a broker for less than its session, or for longer, so that it wakes up as a zombie."""
     pid = cluster.broker(any_broker(cluster, chance))["pid"]
     os.kill(pid, signal.SIGSTOP)
     rest(chance.uniform(0.2, 2.5 * SESSION_S))
@@ -71,23 +71,23 @@ def pause(cluster: Cluster, copiers: Sequence[WatchedCopier], chance: random.Ran
 
 
 def restart(cluster: Cluster, copiers: Sequence[WatchedCopier], chance: random.Random) -> None:
-    """Stop a broker in good order, and start it again."""
+    """Stop a broker by a controlled shutdown, and start it again."""
     victim = any_broker(cluster, chance)
     cluster.stop(victim)
     cluster.start(victim)
 
 
 def kill_copier(cluster: Cluster, copiers: Sequence[WatchedCopier], chance: random.Random) -> None:
-    """Kill a copier; another takes its place at once, while the transaction is open."""
+    """Kill a copier, and replace it at once, while its transaction is open."""
     chance.choice(copiers).replace()
 
 
 @contextmanager
 def crash_points(directory: Path) -> Iterator[None]:
-    """Have the brokers that are started meanwhile die where `crash` wants it.
+    """Let brokers that are started in this block die where `crash` arms a point.
 
     Args:
-        directory: Where points are armed; it is made.
+        directory: The folder in which points are armed; it is created.
     """
     directory.mkdir()
     before = {name: os.environ.get(name) for name in (_CRASH_DIRECTORY, "PYTHONPATH")}
@@ -103,17 +103,17 @@ def crash_points(directory: Path) -> Iterator[None]:
 
 
 def crash(point: str, cluster: Cluster, copiers: Sequence[WatchedCopier], chance: random.Random) -> None:
-    """Have the first broker that comes to a point of a transaction kill itself there; start it again.
+    """Make the first broker that reaches a point of a transaction kill itself there; start it again.
 
     Raises:
-        AssertionError: no broker came to the point.
+        AssertionError: no broker reached the point.
     """
     armed = Path(os.environ[_CRASH_DIRECTORY]) / point
     brokers = {each["pid"]: each["id"] for each in cluster.describe_file()["brokers"]}
     armed.touch()
 
     def fired() -> list[Path]:
-        # A copier that hangs in its client has to be replaced, or nothing takes a broker to the point.
+        # A copier that hangs in its client has to be replaced, or no broker ever reaches the point.
         for each in copiers:
             each.watch()
         return list(armed.parent.glob(f"{point}.*"))
@@ -147,4 +147,4 @@ def any_broker(cluster: Cluster, chance: random.Random) -> int:
 
 def rest(seconds: float) -> None:
     """Let a harm last."""
-    time.sleep(seconds)  # noqa: TID251  # a fault has a length; nothing happens that could be waited for
+    time.sleep(seconds)  # noqa: TID251  # a fault has a duration, and there is no event to wait for

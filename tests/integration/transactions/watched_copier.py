@@ -28,11 +28,11 @@ class WatchedCopier:
 
     Args:
         servers: The cluster.
-        directory: Where copiers may complain.
-        source: What is copied.
-        targets: Where to.
-        partition: Which partition of all of them.
-        seed: Which transactions it aborts on purpose.
+        directory: The folder for the errors of copiers.
+        source: The topic to copy.
+        targets: The topics to copy to.
+        partition: The partition, the same in all of them.
+        seed: Decides which transactions it aborts on purpose.
 
     Attributes:
         name: The transactional id, and the group.

@@ -1,8 +1,10 @@
-"""Has a broker kill itself at a point of a transaction: what Python runs first where this folder is on PYTHONPATH.
+"""Makes a broker kill itself at a point of a transaction.
 
-CRASH_DIRECTORY names the folder where a test arms a point, by a file of that name. The first broker that comes to the
-point renames the file, which shows that it has, and dies. Nothing of the product knows of it: its functions are
-wrapped here, in every process of the command line, of which a broker is a fork.
+Python imports this file first in every process with this folder on PYTHONPATH.
+
+CRASH_DIRECTORY names the folder where a test arms a point, by a file of that name. The first broker that reaches the
+point renames the file, which shows that it did, and dies. The product does not know of this: its functions are wrapped
+here, in every process of the command line, of which a broker is a fork.
 """
 
 import os
@@ -16,7 +18,7 @@ _DIRECTORY = Path(os.environ.get("CRASH_DIRECTORY", "."))
 
 
 def reached(point: str) -> None:
-    """End this process as kill -9 does, if the point is armed; its name and our process id are left behind."""
+    """Kill this process with SIGKILL if the point is armed; a file with its name and our process id remains."""
     try:
         (_DIRECTORY / point).rename(_DIRECTORY / f"{point}.{os.getpid()}")
     except FileNotFoundError:
@@ -26,13 +28,13 @@ def reached(point: str) -> None:
 
 
 def wrap(owner: type, name: str, wrapper: Callable[..., Any]) -> None:
-    """Put a function in place of a method; it gets the original first."""
+    """Replace a method by a function, which gets the original as its first argument."""
     original = getattr(owner, name)
     setattr(owner, name, lambda *arguments, **named: wrapper(original, *arguments, **named))
 
 
 def around_state_records() -> None:
-    """As a coordinator: with a record in our log alone, and when it is replicated and nobody has been answered."""
+    """As a coordinator: with a record in our log alone, and with a replicated record before any answer."""
     from cluster.coordinator.transactions.state_log import StateLog
     from cluster.coordinator.transactions.state_records import peek_state
     from wire.errors import Error
@@ -62,7 +64,7 @@ def around_state_records() -> None:
 
 
 def around_markers() -> None:
-    """As a coordinator: one partition has its marker and others have not; all have it, and the log does not say so."""
+    """As a coordinator: when only one partition has its marker; and when all have it, but the log does not say so."""
     from cluster.coordinator.transactions.marker_sender import MarkerSender
 
     def acknowledge(original: Callable[..., Any], sender: Any, marker: Any) -> None:
@@ -79,7 +81,7 @@ def around_markers() -> None:
 
 
 def as_leader() -> None:
-    """With the marker in our log, and in no other replica's; with an abort marker there, and not in our index."""
+    """With the marker in our log, and in no other replica's; with an abort marker in the log, but not in our index."""
     from cluster.coordinator.transactions.marker_writes import MarkerWrites
     from cluster.replication.partition.leader import Leader
     from storage.transaction_index import TransactionIndex
