@@ -11,7 +11,7 @@ from wire.types import MonotonicSeconds, WallMs
 
 
 class TurnedClock:
-    """Stands still until somebody works."""
+    """A clock that moves only when a task works."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -24,7 +24,7 @@ class TurnedClock:
 
 
 def run(monitor: LoopMonitor, clock: TurnedClock, *works: tuple[str, float]) -> None:
-    """Have a task of each name work for so long in a turn of its own."""
+    """Run one task for each name and number of seconds, each in its own turn of the loop."""
 
     async def work(seconds: float) -> None:
         clock.now += seconds
@@ -35,7 +35,7 @@ def run(monitor: LoopMonitor, clock: TurnedClock, *works: tuple[str, float]) -> 
                 nursery.start_soon(work, seconds, name=name)
 
     trio.run(main, instruments=[monitor])
-    monitor.before_io_wait(0)  # what a run's last turn ends without
+    monitor.before_io_wait(0)  # the last turn of a run ends without this call
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ class Machine:
         self.accepted.append((value, batch, batch.append(None, value, (), 5, size)))
 
     def drain(self) -> list[ProducerBatch]:
-        """Drain as the sender does: one batch a request, as long as some may leave."""
+        """Drain as the sender does: one batch per request, while any is ready."""
         sent = []
         while True:
             ready = [queue for queue, due in self.accumulator.due(self.now) if due <= self.now]
@@ -111,7 +111,8 @@ def test_every_acknowledged_record_is_there_once_and_in_order(seed: int) -> None
                 machine.now += source.choice([0.01, 0.2, 1.5])
                 machine.expire()
             case 3 if wire:
-                # The connection breaks: a prefix of what is on the wire was carried out, all answers are lost.
+                # The connection breaks: the broker carried out a prefix of the requests on the wire, and all answers
+                # are lost.
                 carried_out = source.randrange(len(wire) + 1)
                 for batch in wire[:carried_out]:
                     broker.append(batch)
@@ -225,7 +226,7 @@ def test_what_a_former_leader_may_have_appended_is_not_sent_under_a_new_epoch(re
     machine.accumulator.answered(batch, Answer(refusal), machine.now)
     machine.now += 2
     assert machine.drain() == [batch]
-    # The new leader has the batch and was started again since: it knows the producer's last number alone.
+    # The new leader has the batch, but was restarted since: it knows only the producer's last sequence number.
     machine.accumulator.answered(batch, Answer(Error.OUT_OF_ORDER_SEQUENCE_NUMBER), machine.now)
     machine.now += 2
     assert machine.drain() == []

@@ -1,4 +1,4 @@
-"""Assignors: what Java's give, where there is one answer; balance and stickiness where there are several."""
+"""Assignors: Java's result where there is only one answer; balance and stickiness where there are several."""
 
 import random
 

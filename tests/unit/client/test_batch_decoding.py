@@ -1,4 +1,4 @@
-"""What a fetch brought is decoded alike in every way, and damage never gives wrong records."""
+"""Each way to decode fetched bytes gives the same records, and damage never gives wrong ones."""
 
 from unittest import mock
 
@@ -195,7 +195,7 @@ def test_each_damaged_bit_is_noticed() -> None:
         except (CorruptRecordError, CorruptData):
             continue
         if found is not None:
-            # Offsets and the leader epoch stand outside of the checksum; nothing else may differ.
+            # The checksum does not cover offsets and the leader epoch; nothing else is allowed to differ.
             assert [each[1:] for each in found] in ([each[1:] for each in undamaged], [])
 
 

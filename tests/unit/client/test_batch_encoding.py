@@ -1,4 +1,4 @@
-"""Encoding many records at once gives what encoding each gives."""
+"""Encoding many records at once gives the same bytes as encoding each."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -31,7 +31,7 @@ VERSIONS = [
 
 
 class PlayedBroker:
-    """Answers as the test says; what it does not say is answered as a lone healthy broker would."""
+    """Answers as the test defines; for other requests, as a single healthy broker would."""
 
     def __init__(self, answers: dict[int, Answer]) -> None:
         self.answers = answers
@@ -80,7 +80,7 @@ class PlayedBroker:
 async def played(
     answers: dict[int, Answer], body: Callable[[Kafka, PlayedBroker], Awaitable[None]], **settings: Any
 ) -> None:
-    """Run ``body`` with a client of a broker that answers so."""
+    """Run ``body`` with a client of a broker that gives these answers."""
     async with trio.open_nursery() as nursery:
         broker = PlayedBroker(answers)
         await nursery.start(broker.serve)

@@ -1,4 +1,4 @@
-"""A cancellation while a transaction is committed: committed or said to be unknown, never taken for aborted."""
+"""A cancellation during a commit: the outcome is committed or reported as unknown, never as aborted."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ LEADER = BrokerId(1)
 
 
 class Coordinates:
-    """Leads a topic of one partition and coordinates its transactions; does not answer the first EndTxns."""
+    """Leads a topic of one partition and coordinates transactions; leaves the first EndTxn requests unanswered."""
 
     def __init__(self, unanswered: int) -> None:
         self.ended: list[bool] = []
@@ -89,7 +89,7 @@ class Coordinates:
 
 
 def commit_cancelled(coordinator: Coordinates, expected: type[Exception] | None) -> None:
-    """Commit a transaction with one record, cancelled while the coordinator has not answered."""
+    """Commit a transaction with one record, cancelled before the coordinator has answered."""
 
     async def commit(out: TransactionalProducer, scope: trio.CancelScope) -> None:
         with scope:

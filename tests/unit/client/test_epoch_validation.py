@@ -1,4 +1,4 @@
-"""A new leader whose Fetch does not compare epochs is asked first whether its log is what was read (KIP-320)."""
+"""If a new leader's Fetch does not compare epochs, it is asked first whether its log has what was read (KIP-320)."""
 
 from collections.abc import Awaitable, Callable
 
@@ -35,7 +35,7 @@ FIRST, SECOND = LeaderEpoch(5), LeaderEpoch(6)
 
 
 class OldLeader:
-    """Leads a topic, in a second epoch once three records of the first were read; its Fetch ends at version 11."""
+    """Leads a topic, in a second epoch once three records of the first were read; it serves Fetch up to version 11."""
 
     def __init__(self, ends: list[tuple[Error, int]]) -> None:
         self.epoch = FIRST

@@ -1,4 +1,4 @@
-"""Fetch sessions: a broker's memory follows what we say."""
+"""Fetch sessions: the broker's state follows our requests."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""A partition in the hands of its task: batches, turns, and what a cancellation leaves behind."""
+"""A partition and its task: batches, turns, and what a cancellation leaves behind."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ from wire.types import TopicPartition
 
 
 class Given:
-    """A batch of which nothing is known but that it was done."""
+    """A batch that only records that it was done."""
 
     def __init__(self) -> None:
         self.is_done = False

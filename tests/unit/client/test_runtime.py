@@ -1,4 +1,4 @@
-"""The client's event loops: what is used of them stands in one place, and means the same on both."""
+"""The client's event loops: all that it uses of them is in one place, and means the same on both."""
 
 import ast
 import socket

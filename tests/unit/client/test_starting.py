@@ -1,4 +1,4 @@
-"""How readers begin on topics whose metadata or offsets are not there at once, against a broker played by the test."""
+"""How readers start when a topic's metadata or offsets are not available yet, against a broker played by the test."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
@@ -31,7 +31,7 @@ LEADER = BrokerId(1)
 
 
 class Leaders:
-    """Answers Metadata for a topic of one partition, whose leader is the next of those given; the last one stays."""
+    """Answers Metadata for a topic of one partition, each time with the next given leader; the last one stays."""
 
     def __init__(self, leaders: Sequence[BrokerId]) -> None:
         self.broker: PlayedBroker | None = None
@@ -56,7 +56,7 @@ class Leaders:
 async def started(
     leaders: Leaders, answers: dict[int, Answer], body: Callable[[Kafka], Awaitable[None]]
 ) -> None:
-    """Run ``body`` with a client of a broker that leads as ``leaders`` say; five seconds at most."""
+    """Run ``body`` with a client of a broker that names ``leaders``; for at most five seconds."""
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
             leaders.broker = await nursery.start(PlayedBroker({**answers, ApiKey.METADATA: leaders}).serve)

@@ -1,4 +1,4 @@
-"""Brokers that cannot be reached: named with what they lead, or left for those behind the bootstrap addresses now."""
+"""Brokers that cannot be reached: named with what they lead, or replaced by those now at the bootstrap addresses."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ from wire.types import BrokerId, LeaderEpoch, Offset
 
 
 def cluster_of(leader: BrokerId, ports: Callable[[], dict[int, int]]) -> Callable[[Request], Response]:
-    """Return what answers Metadata: these brokers, of which one leads every topic's only partition."""
+    """Return a function that answers Metadata: these brokers, of which one leads every topic's only partition."""
 
     def metadata(request: Request) -> Response:
         partition = MetadataResponsePartition(

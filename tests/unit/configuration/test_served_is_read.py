@@ -1,4 +1,4 @@
-"""What the tables call served is read somewhere: a setting that is accepted and ignored would be a lie."""
+"""Every setting that the tables mark as served is read somewhere: none is accepted and then ignored."""
 
 import re
 import typing
@@ -13,14 +13,14 @@ from cluster.configuration.synonyms import BROKER_SYNONYMS, TOPIC_DEFAULTS
 ROOT = Path(__file__).parents[3]
 DECLARATIONS = ("tables", "served_values.py", "synonyms.py")
 EXCEPTIONS = {}
-"""Settings that are accepted without being read, and why nobody is misled."""
+"""Settings that are accepted without being read, and why that misleads no user."""
 
 SERVED = sorted(name.replace("_", ".") for name in typing.get_type_hints(ServedValues))
 
 
 @cache
 def read() -> frozenset[str]:
-    """Return the attributes of configurations that the source reads, and the names it asks for by text."""
+    """Return the attributes of configurations that the source reads, and the names that it looks up as strings."""
     found: set[str] = set()
     for folder in ("cluster", "security", "storage"):
         for path in (ROOT / folder).rglob("*.py"):

@@ -1,4 +1,4 @@
-"""The tables of settings: they read, they agree with the typed attributes, and they check values."""
+"""The tables of settings: they can be parsed, agree with the typed attributes, and check values."""
 
 import typing
 

@@ -1,4 +1,4 @@
-"""Files as they are found in production: each is taken, or refused with the setting that stands in the way."""
+"""Files as they are found in production: each is accepted, or refused with the name of the setting that prevents it."""
 
 import logging
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Records are written byte for byte as kafka-console-consumer does, and so that our readers take them back."""
+"""Records are written byte for byte as kafka-console-consumer does, and so that our readers can read them back."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""Lines become records as kafka-console-producer has it, and JSON lines and CSV as the consumer writes them."""
+"""Lines become records as in kafka-console-producer; JSON lines and CSV are read as the consumer writes them."""
 
 import pytest
 from hypothesis import given

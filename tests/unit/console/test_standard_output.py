@@ -1,4 +1,4 @@
-"""Writing beside the loop, and what an interrupt leaves of it."""
+"""Writing outside the event loop, and what remains of it after an interrupt."""
 
 import threading
 

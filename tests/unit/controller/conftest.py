@@ -1,4 +1,4 @@
-"""A cluster without brokers: the fake ZooKeeper, controllers on it, and channels that record what they are told."""
+"""A cluster without brokers: the fake ZooKeeper, controllers on it, and channels that record what they receive."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -57,7 +57,7 @@ class Settings:
 
 @dataclass
 class FakeBroker:
-    """What one broker was told, and how it answers."""
+    """The requests that one broker received, and its answers."""
 
     broker_id: BrokerId
     zookeeper: FakeZooKeeper
@@ -137,7 +137,7 @@ class FakeChannel:
 
 
 class Cluster:
-    """Brokers that only listen, and the controllers of those that stand."""
+    """Brokers that only receive requests, and the controllers of those that stand for election."""
 
     def __init__(self, nursery: trio.Nursery, clock: MockClock) -> None:
         self.nursery = nursery
@@ -168,7 +168,7 @@ class Cluster:
         )
 
     async def kill_broker(self, broker_id: int) -> None:
-        """The process dies and its session ends."""
+        """Kill a broker's process, and end its session."""
         scope = self.scopes.pop(broker_id, None)
         if scope is not None:
             scope.cancel()
@@ -179,7 +179,7 @@ class Cluster:
         await self.settle()
 
     async def stand(self, broker_id: int, **observers: Any) -> Controller:
-        """Have a broker stand for election."""
+        """Make a broker stand for election."""
         zookeeper = self.brokers[broker_id].zookeeper
         controller = Controller(
             BrokerId(broker_id),
@@ -225,12 +225,12 @@ class Cluster:
         return leadership
 
     async def lead(self, topic: str, partition: int = 0) -> tuple[int, list[int], int]:
-        """Return leader, ISR and leader epoch as ZooKeeper has them."""
+        """Return leader, ISR and leader epoch from ZooKeeper."""
         leadership = await self.state(topic, partition)
         return leadership.leader, list(leadership.isr), leadership.leader_epoch
 
     async def set_isr(self, topic: str, isr: Iterable[int], partition: int = 0) -> None:
-        """The leader writes its ISR and notifies the controller."""
+        """Write an ISR as the leader does, and notify the controller."""
         tp = TopicPartition(topic, partition)
         leadership = await self.state(topic, partition)
         await self.store.write_isr(tp, leadership.with_isr(brokers(*isr)), leadership.zk_version)
@@ -238,7 +238,7 @@ class Cluster:
         await self.settle()
 
     def forget(self) -> None:
-        """Have all brokers forget what they heard, not what they know."""
+        """Clear the brokers' recorded requests, but not their state."""
         for broker in self.brokers.values():
             broker.received.clear()
 

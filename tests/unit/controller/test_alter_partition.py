@@ -1,4 +1,4 @@
-"""In-sync replicas that Kafka's leaders ask to have written, and their producer ids."""
+"""ISR changes that Kafka's leaders request, and producer ids for them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -78,7 +78,7 @@ def test_written_and_told(tell: Tell, version: int) -> None:
         assert await cluster.lead("t") == (1, [1, 2], 0)
         await cluster.settle()
         assert cluster.brokers[0].heard_kinds() == ["UpdateMetadataRequest"]
-        # Asked again, because the answer was lost, it is answered again and nothing is written.
+        # A repeated request, after a lost answer, gets the same answer, and nothing is written.
         again = await controller.alter_partition(request, version)
         assert again == response
         assert (await cluster.state("t")).zk_version == 1

@@ -1,4 +1,4 @@
-"""Topics come to life, brokers come and go: what is written, and who is told what in which order."""
+"""Topics are created, brokers come and go: what is written, and which requests go to whom in which order."""
 
 from collections.abc import Callable
 from typing import Any
@@ -195,7 +195,7 @@ def test_a_bounce_faster_than_any_watch_is_a_death(tell: Tell) -> None:
     async def story(cluster: Any) -> None:
         await cluster.create_topic("t", [[1, 2, 0]])
         old = cluster.brokers[1]
-        # The registration goes and comes back between two looks of the controller: only the epoch tells.
+        # The registration goes and comes back between two looks of the controller: only the epoch shows it.
         old.zookeeper.abandon()
         cluster.ensemble.expire(old.zookeeper.session_id)
         broker = await cluster.start_broker(1)

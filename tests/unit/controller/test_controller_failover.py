@@ -1,4 +1,4 @@
-"""Taking, keeping and losing the office."""
+"""Becoming, staying and ceasing to be the controller."""
 
 from collections.abc import Callable
 from typing import Any
@@ -102,12 +102,12 @@ def test_another_controller_ends_the_term(tell: Tell) -> None:
 def test_a_fenced_write_ends_the_term(tell: Tell) -> None:
     async def story(cluster: Any) -> None:
         await cluster.create_topic("t", [[1, 2]])
-        # Somebody raised the epoch, and the news of it has not come: the first write finds out.
+        # Another writer raised the epoch, and no watch has fired yet: the first write finds out.
         await cluster.operator.multi([SetData("/controller_epoch", b"9", -1)])
         before = await cluster.state("t")
         cluster.forget()
         await cluster.kill_broker(1)
-        # It gave up, found the office its own still, and took it again under the epoch that is.
+        # It resigned, found itself still in the controller znode, and took over again under the present epoch.
         assert cluster.controllers[0].epoch == 9
         assert (await cluster.state("t")).controller_epoch == 9
         assert (await cluster.state("t")).leader_epoch == before.leader_epoch + 1
@@ -252,7 +252,7 @@ def test_a_large_failover_reads_and_tells_in_batches(tell: Tell) -> None:
         assert successor.is_active
         assert len(successor.describe()["leaderless"]) == 0
         broker = cluster.brokers[2]
-        # Everything at the start; then roles, elections and the dead followers, with the metadata of each.
+        # All metadata at first; then roles, elections and the dead followers, each with its metadata.
         assert len(broker.received) <= 7
         assert len(broker.of_kind(UpdateMetadataRequest)) <= 4
         for partition in range(600):

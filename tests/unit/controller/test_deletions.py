@@ -1,4 +1,4 @@
-"""Topics go, however their brokers and controllers behave meanwhile."""
+"""Topics are deleted, however their brokers and controllers behave meanwhile."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,7 +38,7 @@ def test_a_topic_is_deleted(tell: Tell) -> None:
                 for state in topic.partition_states
             ]
             assert deletes == [False, False, True, True]
-        # It can be made again at once, under another id.
+        # It can be created again at once, with another id.
         await cluster.create_topic("t", [[2, 1]])
         assert await cluster.lead("t") == (2, [2, 1], 0)
 

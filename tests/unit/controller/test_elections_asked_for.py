@@ -1,4 +1,4 @@
-"""Elections by API, by znode, and by the rebalance."""
+"""Elections requested by API, by znode, and by the automatic rebalance."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ def outcomes(results: dict[TopicPartition, Any]) -> dict[TopicPartition, Any]:
 
 
 async def lose_and_return(cluster: Any, broker_id: int, isr: list[int], partitions: int = 1) -> None:
-    """A broker restarts, and is in sync again: others lead what it led."""
+    """Kill and restart a broker, and put it back into the ISR: others now lead what it led."""
     await cluster.kill_broker(broker_id)
     await cluster.start_broker(broker_id)
     await cluster.settle()

@@ -62,7 +62,7 @@ def test_a_move_that_keeps_the_leader(tell: Tell) -> None:
         assert await assignment(cluster) == PartitionAssignment((1, 0))
         assert (await cluster.lead("t"))[:2] == (1, [1, 0])
         assert tuple(cluster.brokers[1].roles[T0].replicas) == (1, 0)
-        # Its replicas changed, its leader did not: only a higher epoch makes it listen.
+        # The replicas changed, the leader did not: only a higher epoch makes the leader accept that.
         assert cluster.brokers[1].roles[T0].leader_epoch == (await cluster.lead("t"))[2]
 
     tell(story)
@@ -280,7 +280,7 @@ def test_an_isr_that_shrinks_while_a_move_is_completed(tell: Tell) -> None:
             nonlocal reads
             states = await read(partitions)
             reads += 1
-            if reads == 2:  # the notification is read first, then whether the move is complete
+            if reads == 2:  # the notification is handled first, then the check whether the move is complete
                 shrunk = states[T0].with_isr((BrokerId(1),))
                 await cluster.store.write_isr(T0, shrunk, states[T0].zk_version)
             return states

@@ -1,4 +1,4 @@
-"""What is sent: the versions that belong to the protocol version, and that every message can be encoded in them."""
+"""The versions of requests for each protocol version, and that every message can be encoded in them."""
 
 from typing import Any
 

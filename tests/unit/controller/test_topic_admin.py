@@ -1,4 +1,4 @@
-"""Topics that are asked for: what is written, and what is refused with which code."""
+"""Requests for topics: what is written, and what is refused with which error code."""
 
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
@@ -231,7 +231,7 @@ def test_what_a_znode_does_not_hold_is_not_written(tell: Tell) -> None:
                 await admin.create_topic(wanted("t", 1 if config else 4_500, 3, **config))
         await admin.create_topic(wanted("t", 3_000, 3))
         await cluster.settle()
-        # Moving them takes more room than they do; the controller lives, and so do the moves of other topics.
+        # A move takes more room in the znode than the topic; the controller survives, and so do other topics' moves.
         await admin.create_topic(wanted("u", assignments=[(0, [0])]))
         await cluster.settle()
         moves = {TopicPartition("t", p): [BrokerId(3)] for p in range(3_000)}

@@ -42,7 +42,7 @@ NOON = 1_700_000_000_000
 
 
 class HeldLog:
-    """Takes writes, and completes them when it is told to; by itself while `holds` is False."""
+    """Takes writes, and completes them on `complete`, or at once while `holds` is False."""
 
     def __init__(self) -> None:
         self.holds = False
@@ -76,12 +76,12 @@ class HeldLog:
         self.forgotten.extend(records)
 
     def complete(self, error: Error = Error.NONE, index: int = 0) -> None:
-        """Complete a write that waits, the first if no other is meant."""
+        """Complete a waiting write, by default the first."""
         self._waiting.pop(index)(error)
 
 
 class Shell:
-    """One coordinator that leads partition 0, the only one, and what its clients were told."""
+    """One coordinator that leads the only partition, 0, and the answers to its clients."""
 
     def __init__(self, log: HeldLog | OffsetsLog, **settings: int) -> None:
         self.leads = True
@@ -144,7 +144,7 @@ class Shell:
         )
 
     async def stable(self, *names: str, group_id: str = "g", **changes) -> None:
-        """Bring a group of these members to rest; the first leads."""
+        """Form a stable group of these members, the first its leader."""
         for name in names:
             self.join(name, group_id=group_id, **changes)
         await trio.sleep(6.1)
@@ -155,7 +155,7 @@ class Shell:
         self.sync(names[0], parts, group_id=group_id)
 
     def commit(self, offset: int, partition: int = 0, topic: str = "orders", group_id: str = "g", **changes):
-        """Commit one offset; gives the list that the outcome will come into."""
+        """Commit one offset; return the list that will get the outcome."""
         outcomes: list[Error] = []
         at = TopicPartition(topic, partition)
         committed = changes.pop("committed", None) or CommittedOffset(
@@ -176,7 +176,7 @@ class Shell:
         return outcomes
 
     def end_transaction(self, *, commit: bool, writer: Writer | None = None) -> list[Error]:
-        """Write a transaction's marker; gives the list that the outcome will come into."""
+        """Write a transaction's marker; return the list that will get the outcome."""
         outcomes: list[Error] = []
         writer = producer() if writer is None else writer
         marker = build_end_transaction_marker(
@@ -190,7 +190,7 @@ class Shell:
         return outcomes
 
     def position(self, partition: int = 0, topic: str = "orders", group_id: str = "g", stable: bool = False):
-        """Return what a client that asks for one partition is told: an offset, an error, or None."""
+        """Return the answer to a client that asks for one partition: an offset, an error, or None."""
         at = TopicPartition(topic, partition)
         error, found = self.offsets.committed(group_id, [at], require_stable=stable)
         if error is not Error.NONE:
@@ -200,7 +200,7 @@ class Shell:
 
 
 def run(body: Callable[[], Awaitable[None]]) -> None:
-    """Run a test's body on a clock that jumps ahead when everybody waits."""
+    """Run a test's body on a clock that jumps ahead when all tasks wait."""
     trio.run(body, clock=MockClock(autojump_threshold=0))
 
 
@@ -251,7 +251,7 @@ class OneLogReplicas:
         self.hosted = self
 
     def get(self, at: TopicPartition) -> "OneLogReplicas":
-        """Return the one partition, which is this: it has the log."""
+        """Return this object, which is also its only partition: it has the log."""
         return self
 
     def leader_log(self, at: TopicPartition) -> Log:
@@ -262,7 +262,7 @@ class OneLogReplicas:
     def append(
         self, batches, acks, timeout_ms, on_done, *, origin, internal_topics_allowed, tokens=None
     ) -> None:
-        """Append, and acknowledge at once, as if there were no followers (or with what is to be told)."""
+        """Append, and acknowledge at once, as without followers, with the result `outcome`."""
         ((at, batch),) = batches
         try:
             result = self.leader_log(at).append_as_leader(batch, self.epoch, WallMs(NOON), origin=origin)

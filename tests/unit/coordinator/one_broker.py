@@ -1,4 +1,4 @@
-"""A broker that has one partition of ``__consumer_offsets`` on a real log, with what loads and follows it."""
+"""A broker that has one partition of ``__consumer_offsets`` on a real log, with its loader."""
 
 import trio
 
@@ -71,5 +71,5 @@ class Broker:
 
 
 def another(broker: Broker, nursery: trio.Nursery, **settings: int) -> Broker:
-    """The same broker after a restart: nothing known but what is on disk."""
+    """Return the same broker after a restart, with only what is on disk."""
     return Broker(broker.replicas.reopened(), nursery, **settings)

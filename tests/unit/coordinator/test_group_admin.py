@@ -1,4 +1,4 @@
-"""What operators and time do to groups: descriptions, deletion, expiry."""
+"""Operators' requests and the passing of time: descriptions, deletion, expiry."""
 
 import trio
 
@@ -133,7 +133,7 @@ def test_an_empty_groups_offsets_expire_from_when_it_emptied() -> None:
             await trio.sleep(DAY_S / 2)
             shell.coordinator.heartbeat("g", a.member_id, None, a.generation)
         await shell.admin.expire()
-        # Subscribed offsets stay as long as the group lives, others go by their own time.
+        # Offsets of subscribed topics stay while the group lives; others expire by their own timestamps.
         assert (shell.position(), shell.position(topic="not-subscribed")) == (1, None)
         shell.coordinator.leave("g", [(a.member_id, None)])
         await trio.sleep(6 * DAY_S)
@@ -142,7 +142,7 @@ def test_an_empty_groups_offsets_expire_from_when_it_emptied() -> None:
         await trio.sleep(DAY_S + 60)
         await shell.admin.expire()
         assert shell.hosted.find("g") is None
-        # The offset's end, and the group's.
+        # The tombstones of the offset and of the group.
         assert [record.value for record in shell.log.forgotten[-2:]] == [None, None]
 
     run_shell(body, session_timeout_max_ms=DAY_MS)

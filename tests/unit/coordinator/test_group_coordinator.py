@@ -1,4 +1,4 @@
-"""The shell around the group machine: what is written before it is answered, and what time does."""
+"""The shell around the group state machine: what is written before the answer, and what happens as time passes."""
 
 import pytest
 import trio
@@ -17,7 +17,7 @@ def test_a_group_forms_is_written_and_gets_its_assignment() -> None:
     async def body(shell) -> None:
         shell.log.holds = True
         await shell.stable("a", "b")
-        # The assignment is handed out when the log has it, and not before.
+        # The assignment is handed out only when the log has it.
         assert shell.syncs == {"a": [], "b": []}
         assert shell.group().group.state is GroupState.COMPLETING_REBALANCE
         shell.log.complete()

@@ -1,4 +1,4 @@
-"""Snapshots: what they keep, when they are good for a log, and that groups may go on while one is written."""
+"""Snapshots: what they keep, when they are valid for a log, and that groups can go on while one is written."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -53,7 +53,7 @@ def state(groups: int, offsets: int) -> StoredPartition:
 
 
 def contents(stored: StoredPartition) -> dict[str, object]:
-    """Return what a state says of groups, without what is on its way to the log."""
+    """Return the groups of a state, without what is on its way to the log."""
     return {
         name: (group.value, group.offsets.kept, group.offsets.held)
         for name, group in stored.groups.items()
@@ -103,7 +103,7 @@ def test_what_is_whole_but_not_ours_is_refused() -> None:
 
 @asynccontextmanager
 async def restarted(broker: Broker, epoch: int = 1) -> AsyncIterator[Broker]:
-    """Restart a broker, and have it lead."""
+    """Restart a broker, and make it lead."""
     async with trio.open_nursery() as nursery:
         fresh = another(broker, nursery)
         await fresh.led(epoch)
@@ -112,7 +112,7 @@ async def restarted(broker: Broker, epoch: int = 1) -> AsyncIterator[Broker]:
 
 
 async def with_snapshot(broker: Broker, offsets: int = 200) -> Path:
-    """Have a broker that leads commit so many offsets and write a snapshot; gives its file."""
+    """Make a broker lead, commit `offsets` offsets and write a snapshot; return the snapshot's file."""
     await broker.led(0)
     for offset in range(offsets):
         broker.shell.commit(offset, offset % 50)
@@ -121,7 +121,7 @@ async def with_snapshot(broker: Broker, offsets: int = 200) -> Path:
 
 
 async def begun_at(broker: Broker) -> Offset:
-    """Return the offset from which the log is read after a restart; its start where no snapshot is good."""
+    """Return the offset from which the log is read after a restart; its start if no snapshot is valid."""
     found = snapshots.Snapshots(GROUPS, broker.shell.clock, broker._offload)
     return (await found.begin(broker.replicas.log)).next_offset
 
@@ -190,7 +190,7 @@ def cut(broker: Broker, to: int) -> None:
 
 
 def replace_tail(broker: Broker) -> None:
-    """Have another leader's records where ours were, as many and one more."""
+    """Replace our last record by two of another leader."""
     log = broker.replicas.log
     end = log.log_end_offset
     log.truncate_suffix(Offset(end - 1))
@@ -240,7 +240,7 @@ def test_an_old_snapshot_is_not_used_as_deletions_may_be_gone_without_a_trace(on
             later = WallMs(broker.shell.clock.wall_ms() + later_ms)
             aged = snapshots.Snapshots(GROUPS, StoppedClock(later), broker._offload)
             assert (await aged.begin(broker.replicas.log)).next_offset == start
-        # While the broker runs it is written anew long before, whether or not anything has come.
+        # While the broker runs the snapshot is rewritten long before, even without new records.
         await trio.sleep(100)
         assert await begun_at(broker) == 200
 
@@ -315,7 +315,7 @@ def test_groups_go_on_while_a_snapshot_is_written(
 
 
 def change(broker: Broker, chance: Random) -> None:
-    """Have something happen to a group: a commit, one in a transaction, the end of one, a deletion."""
+    """Make a random change to a group: a commit, one in a transaction, the end of a transaction, or a deletion."""
     shell = broker.shell
     group = f"g{chance.randrange(3)}"
     partition = chance.randrange(6)
@@ -330,7 +330,7 @@ def change(broker: Broker, chance: Random) -> None:
         case _:
             at = TopicPartition("orders", partition)
             hosted = shell.hosted.find(group)
-            # A deletion takes what a transaction holds with it, which the log does not say (nor does it in Kafka).
+            # A deletion also drops what a transaction holds, which the log does not record (nor does it in Kafka).
             if hosted is not None and not hosted.offsets.is_unstable(place_of(at)):
                 shell.admin.delete_offsets(group, [at])
 

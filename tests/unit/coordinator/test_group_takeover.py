@@ -1,4 +1,4 @@
-"""Taking over a partition of ``__consumer_offsets`` and giving it up, on a real log."""
+"""Loading and unloading a partition of ``__consumer_offsets``, on a real log."""
 
 import pytest
 import trio
@@ -180,7 +180,7 @@ def test_what_was_cut_off_the_log_is_forgotten(on_a_log) -> None:
         keep = broker.replicas.log.log_end_offset
         shell.commit(2)
         broker.follow(1)
-        # Another leader's record stands now where ours did.
+        # Another leader's record is now in the place of ours.
         log = broker.replicas.log
         log.truncate_suffix(keep)
         log.append_as_leader(

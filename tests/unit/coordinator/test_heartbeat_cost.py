@@ -19,14 +19,14 @@ HEARTBEAT_MS = 3_000
 
 
 def calls_of(do: Callable[[], object]) -> int:
-    """Count the calls that something makes, of Python's functions and of C's."""
+    """Count the calls that a function makes, of Python functions and of C functions."""
     count = 0
 
     def note(frame: object, event: str, argument: object) -> None:
         nonlocal count
         count += event in ("call", "c_call")
 
-    # A collection that falls into the call makes calls of its own, of whoever listens to them.
+    # A garbage collection during the call would add the calls of its callbacks.
     gc.collect()
     gc.disable()
     sys.setprofile(note)
@@ -39,7 +39,7 @@ def calls_of(do: Callable[[], object]) -> int:
 
 
 def stable_group(shell, members: int) -> Generation:
-    """Have a stable group of so many members, each of them watched."""
+    """Make a stable group of `members` members, each with a session timer."""
     hosted = shell.hosted.find_or_make("g")
     group = hosted.group
     for number in range(members):
@@ -81,7 +81,7 @@ def test_timers_that_are_put_off_in_time_are_never_touched_by_the_wheel(
             for number in range(members):
                 beat = shell.coordinator.heartbeat("g", f"m{number}", None, generation)
                 assert beat is Error.NONE
-        # 40,000 heartbeats have left one bucket a round behind them, and no timer was moved to a lower level.
+        # 40,000 heartbeats have opened only one bucket per round, and no timer was moved to a lower level.
         assert len(pushed) <= rounds + 1
         assert len(shell.timer) == members
 

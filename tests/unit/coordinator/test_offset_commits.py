@@ -1,4 +1,4 @@
-"""Commits: seen when they are written, never overtaken, held back by transactions."""
+"""Commits: visible when they are written, never reordered, held back by transactions."""
 
 import pytest
 import trio
@@ -100,7 +100,7 @@ def test_a_transactions_offsets_take_effect_with_its_marker(commit) -> None:
         shell.commit(1)
         shell.log.holds = True
         outcomes = shell.commit(5, writer=producer())
-        # While it is on its way a stable fetch has to wait already.
+        # A stable fetch already has to wait while the commit is on its way.
         assert shell.position(stable=True) is Error.UNSTABLE_OFFSET_COMMIT
         shell.log.complete()
         assert outcomes == [Error.NONE]
@@ -108,7 +108,7 @@ def test_a_transactions_offsets_take_effect_with_its_marker(commit) -> None:
         assert shell.position() == 1
         assert shell.position(stable=True) is Error.UNSTABLE_OFFSET_COMMIT
         ended = shell.end_transaction(commit=commit)
-        # As long as the marker is not replicated, a failover may undo it.
+        # As long as the marker is not replicated, a failover can undo it.
         assert shell.position(stable=True) is Error.UNSTABLE_OFFSET_COMMIT
         assert not ended
         shell.log.complete()

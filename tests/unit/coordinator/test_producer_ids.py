@@ -1,4 +1,4 @@
-"""Producer ids: none is handed out twice, and a block is there before the last one is used up."""
+"""Producer ids: none is handed out twice, and the next block is there before the last one is used up."""
 
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
@@ -49,7 +49,7 @@ def test_the_next_block_is_taken_at_nine_tenths() -> None:
         assert blocks.taken == 2
         blocks.fails = True
         began = trio.current_time()
-        # ZooKeeper is away: the block that is there is used up first.
+        # ZooKeeper is away: the present block is used up first.
         assert [await ids.next() for _ in range(1_099)] == list(range(901, 2_000))
         assert trio.current_time() == began
         assert await ids.take() is Error.COORDINATOR_LOAD_IN_PROGRESS

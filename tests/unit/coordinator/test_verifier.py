@@ -1,4 +1,4 @@
-"""Questions about transactions on their way to other brokers: merged, never displaced, refused in doubt."""
+"""Transaction verifications on their way to other brokers: merged, never displaced, refused in doubt."""
 
 from collections.abc import Awaitable, Callable
 
@@ -31,7 +31,7 @@ P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
 class Peer:
-    """The other broker: answers what it is asked when the test lets it."""
+    """The other broker: answers requests when the test lets it."""
 
     def __init__(self) -> None:
         self.max_version = 5
@@ -100,7 +100,7 @@ class Peer:
 
 
 class Asking:
-    """A verifier, and the answers that came."""
+    """A verifier, and its answers so far."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.peer = Peer()

@@ -1,4 +1,4 @@
-"""Requests as handlers get them: real calls, on a connection of no network, that keep what they are answered."""
+"""Requests as handlers get them: real calls, on a connection without a network, that keep their responses."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +15,7 @@ from wire.frames import RequestHeader
 
 @dataclass(eq=False)
 class Connection:
-    """Who asks."""
+    """The client that asks."""
 
     principal: KafkaPrincipal = ANONYMOUS
     listener_name: str = "PLAINTEXT"
@@ -69,7 +69,7 @@ class KeptCall(ApiCall[Any]):
 
 @dataclass(eq=False)
 class Broker:
-    """What every call needs of a broker; a test adds what its handler works with, by a subclass."""
+    """What every call needs from a broker; a test adds what its handler needs in a subclass."""
 
     clock: Any = field(default_factory=SimulatedClock, kw_only=True)
     authorizer: Authorizer | None = field(default=None, kw_only=True)

@@ -1,4 +1,4 @@
-"""Every API, allowed and denied: which rules it asks for, in which order, and what a client is answered."""
+"""Every API, allowed and denied: which rules it checks, in which order, and what it answers."""
 
 from dataclasses import dataclass, replace
 
@@ -34,7 +34,7 @@ ON_CLUSTER = "Cluster:kafka-cluster"
 
 
 def build(cls, values):
-    """Make a message of plain values: what is an array of structs is given as dicts."""
+    """Make a message from plain values: an array of structs is given as dicts."""
     made = {}
     for field in cls.__schema__.fields:
         if field.name not in values:
@@ -83,7 +83,7 @@ class Guarded(Broker):
 
 
 class Site:
-    """A dispatcher whose handlers note what they are asked, in front of an authorizer."""
+    """A dispatcher with an authorizer, whose handlers record their requests."""
 
     def __init__(self, *rules, is_controller=True):
         self.begun = []
@@ -144,7 +144,7 @@ COMMITS = {
     "topics": [{"name": "t", "partitions": [{"partition_index": 0, "committed_metadata": ""}]}],
 }
 
-# API; versions; request; rules in the order of the checks, each with where its lack shows and as what.
+# API; versions; request; rules in the order of the checks, each with the field and the error that show its absence.
 CASES = [
     (ApiKey.PRODUCE, (3, 11), PRODUCE, [
         (f"Write {ON_TOPIC}", {"responses.0.partition_responses.0.error_code": TOPIC,
@@ -337,7 +337,7 @@ def test_each_check_and_its_answer(case):
             if version in next(f for f in api.request.__schema__.fields if f.name == name).versions
         }
         for index, (_, places) in enumerate(checks):
-            # All checks before this one pass, and those behind it would.
+            # All checks before this one pass, and those after it would.
             rules = [rule for position, (rule, _) in enumerate(checks) if position != index]
             call, response, _ = Site(*(rule for rule in rules if not implies(rule, checks[index][0]))).ask(
                 key, held, version
@@ -352,7 +352,7 @@ def test_each_check_and_its_answer(case):
 
 
 def implies(rule, other):
-    """Whether a rule also allows the other: then the other cannot be denied beside it."""
+    """Whether a rule also allows the other, which then cannot be denied beside it."""
     return rule.split(" ")[1] == other.split(" ")[1] and other.startswith("Describe ")
 
 

@@ -1,4 +1,4 @@
-"""Altering and describing quotas against a ZooKeeper in memory, and taking them over."""
+"""Altering and describing quotas against a ZooKeeper in memory, and applying them."""
 
 from dataclasses import dataclass
 

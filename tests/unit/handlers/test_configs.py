@@ -1,4 +1,4 @@
-"""Describing and altering configurations against a ZooKeeper in memory, and taking changes over."""
+"""Describing and altering configurations against a ZooKeeper in memory, and applying changes."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -303,7 +303,7 @@ class HostedLog(NamedTuple):
 
 
 class Logs:
-    """Stands for the log store: remembers what it was told."""
+    """Stands in for the log store: records its calls."""
 
     def __init__(self, topic):
         self.topics = {}

@@ -1,4 +1,4 @@
-"""Requests that end transactions, of clients that have closed their connection: they are not carried out."""
+"""Requests that end transactions are not carried out if the client has closed its connection."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +13,7 @@ from wire.messages.write_txn_markers import WriteTxnMarkersRequest
 
 @dataclass(eq=False)
 class Transactions:
-    """Stands for the coordinator and for the writer of markers."""
+    """Stands in for the coordinator and the writer of markers."""
 
     done: list[str] = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""Metadata, DescribeCluster and FindCoordinator, answered from what the controller told."""
+"""Metadata, DescribeCluster and FindCoordinator, answered from the controller's UpdateMetadata."""
 
 from dataclasses import dataclass, field
 
@@ -79,7 +79,7 @@ class Creation:
 
 
 class TwoPartitions:
-    """Stands for the groups: of the coordinator's topic, only how it is divided matters here."""
+    """Stands in for the groups: only the number of partitions of the coordinator's topic matters here."""
 
     partition_count = 2
 
@@ -120,7 +120,7 @@ def cluster(*updates, auto_create=True):
 
 
 def ask(broker, begin, key, request, cls, version, listener="PLAINTEXT", meanwhile=None):
-    """Begin a request, run what it started, and give the decoded answer."""
+    """Begin a request, run what it started, and return the decoded response."""
     connection = Connection(listener_name=listener)
     answers = connection.answers
 

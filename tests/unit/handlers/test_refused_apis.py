@@ -1,4 +1,4 @@
-"""APIs that a broker with ZooKeeper refuses as Kafka does, and our own that only our brokers see."""
+"""APIs that a broker with ZooKeeper refuses as Kafka does, and our own APIs, which only our brokers see."""
 
 from dataclasses import dataclass
 

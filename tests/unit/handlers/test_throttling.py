@@ -1,4 +1,4 @@
-"""Quotas at work: what is charged, what the answer says, and that nothing more is begun of a connection meanwhile."""
+"""Quotas at work: what is charged, what the answer says, and that the connection's next requests wait meanwhile."""
 
 import pytest
 import trio
@@ -24,7 +24,7 @@ ALICE = KafkaPrincipal("User", "alice")
 
 
 class Clock:
-    """Trio's clock, with time that requests take."""
+    """Trio's clock, plus the time that requests take."""
 
     def __init__(self):
         self.ahead_s = 0.0
@@ -85,7 +85,7 @@ def produce(size, acks=1):
 
 
 def receive(connection, *requests, version=3, client_id="c"):
-    """Have requests come in one receive; gives what is not begun yet."""
+    """Deliver requests in one receive; return those that have not begun yet."""
     frames = [memoryview(bytes(encode_request(each, version, 1, client_id)))[4:] for each in requests]
     connection._begin_requests(lambda: frames.pop(0) if frames else None)
     return frames

@@ -1,4 +1,4 @@
-"""Which Java is chosen: the machine's where it serves, else that of the wheel."""
+"""Which Java is chosen: the machine's if it is suitable, otherwise that of the wheel."""
 
 import importlib.machinery
 import importlib.util
@@ -19,7 +19,7 @@ SETTINGS = "#!/bin/sh\nprintf '    java.home = {home}\\n    java.version = {vers
 
 
 def install(home: Path, version: str | None) -> Path:
-    """Make an installation with a release file; without a version there is none, and the program does not run."""
+    """Make an installation with a release file; without a version it has none, and its program does not run."""
     (home / "bin").mkdir(parents=True)
     program = home / "bin" / "java"
     program.write_text("#!/bin/sh\nexit 1\n")
@@ -31,7 +31,7 @@ def install(home: Path, version: str | None) -> Path:
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """Make a machine of the versions of JAVA_HOME, the PATH and the wheel; gives their folders."""
+    """Make a machine with these versions in JAVA_HOME, on the PATH and in the wheel; return their folders."""
 
     def make(*, home: str | None = None, path: str | None = None, wheel: str | None = None) -> Path:
         monkeypatch.delenv("JAVA_HOME", raising=False)

@@ -1,4 +1,4 @@
-"""The journal's frames: what was written is read, and a torn end is no damage."""
+"""The journal's frames: what was written is read, and a torn end does no harm."""
 
 import pytest
 

@@ -119,7 +119,7 @@ def test_the_oldest_files_go_when_all_hold_too_much(tmp_path):
 
 
 def fail_below(monkeypatch, failing):
-    """Have writes to files below a directory fail as on a full disk, while it is in `failing`."""
+    """Make writes to files below a directory fail as on a full disk, while it is in `failing`."""
     write = os.write
 
     def checked(descriptor, data):

@@ -148,7 +148,7 @@ def test_a_peer_that_leaves_before_it_asks_gets_no_answer() -> None:
 
 
 def answer_to(head: bytes, piece: int = 1 << 20, *, ready: bool = False) -> bytes:
-    """Return all that the endpoint sends to a peer that sends a head in pieces and then nothing more."""
+    """Return all that the endpoint sends to a peer that sends a request head in pieces and then nothing more."""
 
     async def ask() -> bytes:
         endpoint = MetricsEndpoint(Registry(), "127.0.0.1", 0, is_ready=lambda: ready)

@@ -136,7 +136,7 @@ def test_offsets_within_and_behind_what_was_copied() -> None:
     assert known.translate(T0, 5) is None
     known.copied(T0, 10, 100, 5)
     known.copied(T0, 15, 105, 5)  # goes on
-    known.copied(T0, 20, 111, 2)  # behind a marker
+    known.copied(T0, 20, 111, 2)  # after a marker
     assert [known.translate(T0, each) for each in (9, 10, 17, 20, 21, 22, 30)] == [
         None,
         100,
@@ -239,6 +239,6 @@ def test_quotas_that_differ() -> None:
 def test_a_throttle_spreads_bytes() -> None:
     throttle = Throttle(100.0, 5.0)
     assert [throttle.delay_s(50, now) for now in (5.0, 5.0, 5.25)] == [0.0, 0.5, 0.75]
-    assert throttle.delay_s(1, 60.0) == 0.0  # what was not used is not saved up
+    assert throttle.delay_s(1, 60.0) == 0.0  # unused quota is not saved up
     assert throttle.delay_s(1, 60.0) == pytest.approx(0.01)
     assert Throttle(None, 0.0).delay_s(1 << 40, 0.0) == 0.0

@@ -1,4 +1,4 @@
-"""Limits of single hosts: how they are written, and what becomes of their names."""
+"""Limits of single hosts: how they are written, and how their names are resolved."""
 
 import pytest
 

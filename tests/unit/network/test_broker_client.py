@@ -1,4 +1,4 @@
-"""One request at a time over a connection made when needed; what goes wrong closes it."""
+"""One request at a time over a connection made on demand; any failure closes it."""
 
 import errno
 import socket
@@ -35,7 +35,7 @@ class Broker:
         return SocketLink(near)
 
     async def next_request(self) -> tuple[trio.SocketStream, int]:
-        """Take a request off the newest connection; gives its correlation id."""
+        """Take a request off the newest connection; return its correlation id."""
         while not self.ends:
             await trio.testing.wait_all_tasks_blocked()
         end = self.ends[-1]

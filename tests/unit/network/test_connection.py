@@ -1,4 +1,4 @@
-"""The row of answers and back-pressure, over a transport that is a list."""
+"""The order of answers and back-pressure, over a transport that is a list."""
 
 import pytest
 import trio

@@ -1,4 +1,4 @@
-"""Quotas that follow a configuration, hosts looked up beside the loop."""
+"""Quotas that follow the configuration, and hosts that are looked up outside the loop."""
 
 from collections.abc import Callable, Mapping
 

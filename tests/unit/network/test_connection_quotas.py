@@ -1,4 +1,4 @@
-"""Counts against limits, and who is woken when a slot comes free."""
+"""Counts against limits, and which waiter wakes when a slot becomes free."""
 
 import pytest
 

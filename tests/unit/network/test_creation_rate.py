@@ -1,4 +1,4 @@
-"""How long accepting rests when connections come faster than they may."""
+"""How long accepting pauses when connections arrive faster than the limit."""
 
 from cluster.network.creation_rate import CreationRate
 

@@ -1,4 +1,4 @@
-"""Frames read three ways: whole, byte by byte, and with what follows; and lengths that lie."""
+"""Frames read three ways: whole, byte by byte, and with trailing bytes; and false lengths."""
 
 import struct
 
@@ -18,7 +18,7 @@ def frame(payload: bytes) -> bytes:
 
 
 class Feed:
-    """Receives a stream the way a socket does: never more than there is space for."""
+    """Delivers a stream as a socket does: never more than the space given."""
 
     def __init__(self, pool: BufferPool | None = None, size_max: int = MAX) -> None:
         self.pool = BufferPool() if pool is None else pool

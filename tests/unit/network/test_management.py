@@ -1,4 +1,4 @@
-"""Calls, streams and mistakes over streams in memory."""
+"""Calls, streams and protocol errors over streams in memory."""
 
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

@@ -1,4 +1,4 @@
-"""Who is cut off, and who is merely waiting."""
+"""Which peers are cut off, and which are merely waiting."""
 
 from dataclasses import dataclass
 

@@ -412,7 +412,7 @@ def test_a_cold_range_is_read_in_a_thread_and_later_answers_wait(monkeypatch: py
 
 
 class CancelAfter(trio.abc.Instrument):
-    """Cancels a scope after so many steps of any task."""
+    """Cancels a scope after a number of steps of any tasks."""
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
@@ -426,7 +426,7 @@ class CancelAfter(trio.abc.Instrument):
 
 
 def run_cancelled(steps: int, body: Callable[[ByteBudget, list[Peer]], "object"]) -> bool:
-    """Run a body and cancel it after so many task steps; True if it came to its end before."""
+    """Run a body and cancel it after a number of task steps; return True if it ended before."""
     budget = ByteBudget(1 << 30)
     peers: list[Peer] = []
     instrument = CancelAfter(steps)

@@ -1,4 +1,4 @@
-"""What leaves through a socket that takes little at a time, from memory and from files."""
+"""Sending through a socket that takes little at a time, from memory and from files."""
 
 import errno
 import os
@@ -39,7 +39,7 @@ def content(file: IO[bytes], position: int = 0, size: int = SIZE) -> bytes:
 
 
 class Pair:
-    """Both ends of a socket; what was sent is collected by `read`."""
+    """Both ends of a socket; `read` collects what was sent."""
 
     def __init__(self, buffer: int | None = None) -> None:
         self.near, self.far = socket.socketpair()
@@ -128,7 +128,7 @@ def test_a_range_that_is_not_in_memory_is_read_by_somebody_else(
     file: IO[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.preadv
-    in_memory = 0  # how many reads find their bytes before one does not
+    in_memory = 0  # how many reads find their bytes in memory before one does not
 
     def preadv(fd: int, buffers: list[memoryview], offset: int, flags: int = 0) -> int:
         nonlocal in_memory
@@ -143,7 +143,7 @@ def test_a_range_that_is_not_in_memory_is_read_by_somebody_else(
     with Pair() as pair:
         pair.transmission.send([b"head", FileRange(file, 7, SIZE - 7, hot=False), b"tail"])
         pair.read_all()
-        # While the disk is being read, later answers wait behind.
+        # While the disk is being read, later answers wait.
         assert pair.transmission.send(b"later") is Progress.COLD
         pair.pump_all()
         assert pair.received == b"head" + content(file, 7) + b"tail" + b"later"

@@ -1,4 +1,4 @@
-"""Who consumes what: Kafka's published examples, and what must hold of every assignment."""
+"""Who consumes what: Kafka's published examples, and what must hold for every assignment."""
 
 import pytest
 from hypothesis import given
@@ -28,7 +28,7 @@ def view(registrations: dict[str, dict[str, int]], partitions: dict[str, int]) -
 
 
 def texts(assignment) -> dict[str, str]:
-    """Return thread by partition, of all ends."""
+    """Return the thread that gets each partition, for all ends."""
     return {
         f"{place.topic}-{place.partition}": str(thread)
         for mine in assignment.values()
@@ -84,7 +84,7 @@ def test_javas_hash(text, code) -> None:
 
 
 def test_round_robin_deals_by_hash() -> None:
-    """The order is that of "t0-0".hashCode() and so on, as Kafka 1.1's RoundRobinAssignor has it."""
+    """The order is that of "t0-0".hashCode() and so on, as in Kafka 1.1's RoundRobinAssignor."""
     group = view({"C0": {"t0": 1, "t1": 1}, "C1": {"t0": 1, "t1": 1}}, {"t0": 3, "t1": 2})
     found = assign(group, "C0", ROUND_ROBIN, exclude_internal=True)
     assert texts(found) == {

@@ -1,4 +1,4 @@
-"""The admin client against brokers made of memory: versions, the moving controller, errors with their reasons."""
+"""The admin client against brokers in memory: versions, the moving controller, errors with their reasons."""
 
 import socket
 from collections.abc import Callable, Sequence

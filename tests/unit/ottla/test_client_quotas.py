@@ -1,4 +1,4 @@
-"""Quotas on the command line: which combinations there are, and what is printed of them."""
+"""Quotas on the command line: the valid combinations, and what is printed of them."""
 
 import json
 

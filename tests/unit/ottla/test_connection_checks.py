@@ -21,7 +21,7 @@ from wire.messages.metadata import (
 
 
 class Place:
-    """What stands at an address: a broker with what it says of the cluster."""
+    """The broker at an address, and its view of the cluster."""
 
     def __init__(self, broker_id, *brokers, controller=0, cluster="c", replicas=()):
         self.broker_id = broker_id
@@ -68,7 +68,7 @@ class FakeConnection:
 
 
 def examine(places, *bootstrap, names=None, other=None):
-    """Run the doctor in a world where only ``places`` answer; a place that is an exception is raised."""
+    """Run the doctor where only ``places`` answer; a place that is an exception is raised."""
 
     async def resolve(host, port):
         await trio.lowlevel.checkpoint()

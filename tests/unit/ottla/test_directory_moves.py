@@ -27,7 +27,7 @@ AT_1, AT_2 = Replica(A0, 1), Replica(A0, 2)
 
 
 class FakeAdmin:
-    """Brokers with two directories each; a move takes some looks."""
+    """Brokers with two directories each; a move completes after some polls."""
 
     def __init__(self, current, looks=3):
         self.current = dict(current)

@@ -1,4 +1,4 @@
-"""`ottla explain`: where a record is, who took it, which ISR it was acknowledged by; from files alone."""
+"""`ottla explain`: where a record is, which leader appended it, which ISR acknowledged it; from files alone."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def checkpoint(path: Path, *lines: str) -> None:
 def replica(
     home: Path, broker: int, *batches: bytes, recovery_point: int, journal: tuple[dict, ...] = ()
 ) -> None:
-    """Leave the files of one broker, whose orders-0 begins its second segment at offset 2."""
+    """Write the files of one broker, whose orders-0 begins its second segment at offset 2."""
     logs = home / str(broker)
     directory = logs / "orders-0"
     directory.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""kafka-consumer-groups' flags: which go together, and how times, files and plans are read and written."""
+"""kafka-consumer-groups' flags: valid combinations, and how times, files and plans are read and written."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -106,7 +106,7 @@ NOW = datetime(2026, 1, 31, tzinfo=UTC)
 
 
 class Logs:
-    """Two partitions: 10 to 100, and 0 to 50; the time 1,000 ms is found at 42 in the first only."""
+    """Two partitions: 10 to 100, and 0 to 50; the timestamp 1,000 ms is at offset 42, in the first only."""
 
     async def list_offsets(self, wanted):
         known = {-2: {ORDERS: 10, PAID: 0}, -1: {ORDERS: 100, PAID: 50}}

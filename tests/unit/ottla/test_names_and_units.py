@@ -1,4 +1,4 @@
-"""What is suggested for a wrong name, and how durations and styles of output are chosen."""
+"""Suggestions for a wrong name, and how durations and output styles are parsed."""
 
 import click
 import pytest

@@ -1,4 +1,4 @@
-"""What operators write after options, and what is read from it."""
+"""How the values of options are parsed."""
 
 import json
 

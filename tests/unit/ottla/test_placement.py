@@ -107,7 +107,7 @@ def test_a_leaving_broker_is_replaced_from_its_rack() -> None:
 
 
 def test_a_chain_is_found_where_the_direct_move_is_barred() -> None:
-    # 0 holds four, 2 holds none of what 0 could give it directly: everything of 0 is on 2 as well, but not on 1.
+    # Broker 0 has four replicas, and can move none directly to 2: all that 0 has is also on 2, but not on 1.
     before = {
         TopicPartition("a", 0): brokers(0, 2),
         TopicPartition("b", 0): brokers(0, 2),
@@ -179,7 +179,7 @@ def clusters(draw: st.DrawFn) -> tuple[Assignment, dict[BrokerId, str | None]]:
 
 
 def fewest_moves(assignment: Mapping[TopicPartition, Replicas], count: int) -> int:
-    """What any even placement has to move: each broker gives what it has above its share."""
+    """Return the fewest moves to an even placement: each broker gives away what it has above its share."""
     counts = sorted((held(assignment)[BrokerId(each)] for each in range(count)), reverse=True)
     share, larger = divmod(sum(counts), count)
     return sum(max(0, have - share - (place < larger)) for place, have in enumerate(counts))

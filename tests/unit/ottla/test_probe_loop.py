@@ -12,7 +12,7 @@ from wire.types import Offset, WallMs
 
 
 class Topic:
-    """Partitions in memory. ``lose`` are numbers of records that are acknowledged and not kept."""
+    """Partitions in memory. ``lose`` has the numbers of records that are acknowledged but not kept."""
 
     def __init__(self, partitions=1, lose=(), refuse=(), repeat=False):
         self.logs = [[] for _ in range(partitions)]

@@ -1,4 +1,4 @@
-"""Reassignments: their files, their throttles and the keeper of these, their progress."""
+"""Reassignments: their files, their throttles and the throttle keeper, their progress."""
 
 import itertools
 import json
@@ -224,7 +224,7 @@ def test_rates_stay_while_others_are_moved():
 
 
 class InTurns:
-    """A cluster that takes the calls of two askers in an order that is given: "k" for the keeper, "c" for a command."""
+    """A cluster that takes the calls of two clients in a given order: "k" for the keeper, "c" for a command."""
 
     def __init__(self, order, rates):
         self.admin = FakeAdmin(rounds=1_000_000)

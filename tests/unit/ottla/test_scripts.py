@@ -1,4 +1,4 @@
-"""Every script calls a command that there is."""
+"""Every script calls a command that exists."""
 
 import re
 from pathlib import Path

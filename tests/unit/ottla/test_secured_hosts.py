@@ -1,4 +1,4 @@
-"""The certificates of `ottla up --secure` name what clients reach the brokers by."""
+"""The certificates of `ottla up --secure` contain the names by which clients reach the brokers."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def test_a_certificate_is_made_anew_for_another_host(tmp_path: Path) -> None:
         written.append(pem.read_bytes())
     assert written[0] == written[1]
     assert len({*written[1:4]}) == 3
-    # The last host is one that every certificate names.
+    # The last host is in every certificate.
     assert written[3] == written[4] == written[5]
 
 

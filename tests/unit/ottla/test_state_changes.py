@@ -1,4 +1,4 @@
-"""Reading journals: merged, chosen from, followed over a rotation."""
+"""Reading journals: merged, filtered, followed across a rotation."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""kafka-topics' flags: which go together, and how names, assignments and settings are read."""
+"""kafka-topics' flags: valid combinations, and how names, assignments and settings are parsed."""
 
 import pytest
 from click.testing import CliRunner

@@ -1,4 +1,4 @@
-"""kafka-transactions' flags: which are needed, and which go together."""
+"""kafka-transactions' flags: which are required, and which can be combined."""
 
 import pytest
 from click.testing import CliRunner

@@ -1,4 +1,4 @@
-"""What the tables and choices of partitions say of a cluster in trouble."""
+"""What the tables and the choices of partitions show for a cluster in trouble."""
 
 from io import StringIO
 from pathlib import Path

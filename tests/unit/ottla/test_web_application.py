@@ -1,4 +1,4 @@
-"""The web page without sockets: who is let in, what is refused, and what stands on pages when things fail."""
+"""The web page without sockets: who is let in, what is refused, and what pages show when things fail."""
 
 import trio
 

@@ -1,4 +1,4 @@
-"""Changes from the web page: what is asked before, what is sent to the cluster, and what is refused."""
+"""Changes from the web page: what is confirmed first, what is sent to the cluster, and what is refused."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ ORDERS = TopicPartition("orders", 0)
 
 
 class Changeable(FakeAdmin):
-    """A cluster that notes what it is asked to change."""
+    """A cluster that records the requested changes."""
 
     def __init__(self) -> None:
         super().__init__()

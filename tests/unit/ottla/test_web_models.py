@@ -1,4 +1,4 @@
-"""What the web page's pages show, computed from what a cluster says."""
+"""The contents of the web pages, computed from a cluster's answers."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""A browser without sockets, and a page of a cluster that exists as values only."""
+"""A browser without sockets, and a web page of a cluster that consists of plain values."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class TrioClock:
 
 
 class FakeAdmin:
-    """A cluster of brokers 0 and 1 with some topics; what a test does not answer, it need not."""
+    """A cluster of brokers 0 and 1 with some topics; it answers only what tests need."""
 
     def __init__(self) -> None:
         brokers = {BrokerId(each): Broker(BrokerId(each), "kafka", 9092 + each, None) for each in (0, 1)}
@@ -68,7 +68,7 @@ class FakeKafka:
 
 @dataclass
 class Answered:
-    """What came back."""
+    """A response."""
 
     status: int
     headers: Mapping[str, str]
@@ -77,7 +77,7 @@ class Answered:
 
 @dataclass
 class Visitor:
-    """A browser: it keeps cookies, and names the host that it was sent to."""
+    """A browser: it keeps cookies, and sends the Host that it was given."""
 
     application: Any
     web: Web

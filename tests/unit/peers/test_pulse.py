@@ -1,4 +1,4 @@
-"""Signs of life that are asked for over one connection."""
+"""Liveness probes over one connection."""
 
 import errno
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ ANSWERED, REACHED, ENDED, REFUSED, NOT_REACHED, NOTHING = Observation
 
 
 class ScriptedChannel:
-    """Answers each request after a time, or fails it with an error number; its connection ends after another time."""
+    """Answers each request after a delay, or fails it with an error number; its connection ends after another delay."""
 
     def __init__(self, outcomes: Iterable[float | int], ends_after_s: float = NEVER) -> None:
         self._outcomes = iter(outcomes)

@@ -6,7 +6,7 @@ from pipeline.failure import JobError, explain
 
 
 class SparkError(Exception):
-    """As PySpark's: the text has Java's trace."""
+    """An error like PySpark's: its text has Java's stack trace."""
 
     _cause: Exception | None = None
 

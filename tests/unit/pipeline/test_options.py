@@ -1,4 +1,4 @@
-"""A job's command line, read off its configuration."""
+"""A job's command line, derived from its configuration."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

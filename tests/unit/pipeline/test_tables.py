@@ -9,7 +9,7 @@ from pipeline.tables import committed_files
 
 
 class Files:
-    """A folder with the log of one batch; its files are where `present` says."""
+    """A folder with the log of one batch; `present` says which of its files exist."""
 
     def __init__(self, named: str, present: bool) -> None:
         self._named = named

@@ -59,7 +59,7 @@ P0 = TopicPartition(TOPIC, 0)
 
 
 class FakeClock:
-    """Stands still until the test moves it; inside a test's trio run it may go with trio's clock."""
+    """A clock that the test moves; inside a test's trio run it can follow trio's clock."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -73,7 +73,7 @@ class FakeClock:
 
 
 class FakeTimer(Timer):
-    """Expires what the test says."""
+    """Expires what the test chooses."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class FakeTimer(Timer):
 
 
 class FakeZooKeeperStore:
-    """Takes ISR writes, or refuses them as the test says."""
+    """Takes ISR writes, or refuses them as the test demands."""
 
     def __init__(self) -> None:
         self.written: list[tuple[TopicPartition, PartitionLeadership, ZkVersion]] = []
@@ -132,13 +132,13 @@ class FakeZooKeeperStore:
 
 
 async def at_once(call: Callable[[], object]) -> object:
-    """Run what a broker would run in a thread."""
+    """Run at once what a broker would run in a thread."""
     await trio.lowlevel.checkpoint()
     return call()
 
 
 class Tasks:
-    """The nursery of a broker that runs in a loop or in none; without one, a task is over when it was started."""
+    """The nursery of a broker inside or outside an event loop; outside, a task has ended when `start_soon` returns."""
 
     def start_soon(self, work: Callable[..., Any], *arguments: Any, name: str = "") -> None:
         if trio.lowlevel.in_trio_run():
@@ -148,7 +148,7 @@ class Tasks:
 
 
 class FakeBroker:
-    """One broker's replicas, and short words for what happens to them."""
+    """One broker's replicas, and short methods for what happens to them."""
 
     def __init__(
         self,
@@ -196,10 +196,10 @@ class FakeBroker:
             lambda endpoint, client_id: self.channels(endpoint, client_id),
         )
 
-    # What the controller says
+    # Requests of the controller
 
     def live(self, *broker_ids: int, racks: dict[int, str] | None = None) -> None:
-        """Say which brokers are live, and that the topic exists."""
+        """Send UpdateMetadata with these live brokers and the topic."""
         request = update_metadata(broker_ids, racks or {})
         self.run(self.replicas.roles.update_metadata, request)
 
@@ -215,7 +215,7 @@ class FakeBroker:
         version: int = 7,
         **rest: Any,
     ) -> list[Error]:
-        """Send LeaderAndIsr for partitions of one topic; gives the partitions' errors."""
+        """Send LeaderAndIsr for partitions of one topic; return the partitions' errors."""
         request = leader_and_isr(
             leader, isr, replicas, self.next_epoch(epoch), partitions, is_new=is_new, **rest
         )
@@ -228,12 +228,12 @@ class FakeBroker:
         return self._epochs
 
     def lead(self, isr: Sequence[int] = (1, 2, 3), **rest: Any) -> Partition:
-        """Have this broker lead, and give the partition."""
+        """Make this broker lead, and return the partition."""
         assert set(self.order(self.broker_id, isr, **rest)) == {Error.NONE}
         return self.partition
 
     def follow(self, leader: int, **rest: Any) -> Partition:
-        """Have this broker follow, and give the partition."""
+        """Make this broker follow, and return the partition."""
         assert set(self.order(leader, **rest)) == {Error.NONE}
         return self.partition
 
@@ -241,12 +241,12 @@ class FakeBroker:
     def partition(self) -> Partition:
         return self.replicas.hosted.find(P0)
 
-    # What clients do
+    # Requests of clients
 
     def produce(
         self, count: int = 1, acks: int = 1, key: TopicPartition = P0, timeout_ms: int = 1000
     ) -> list[ProduceResults]:
-        """Append a batch; gives a list that gets the results when they come."""
+        """Append a batch; return a list that gets the results when they come."""
         answers: list[ProduceResults] = []
         self.replicas.append([(key, batch(count))], acks, timeout_ms, answers.append)
         return answers
@@ -262,12 +262,12 @@ class FakeBroker:
         return self.call_fetch(fetch_request({0: offset}, follower, **rest))
 
     def run(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
-        """Run one coroutine; inside trio already, it must not need more than checkpoints."""
+        """Run one coroutine; if trio already runs, it must not need more than checkpoints."""
         return trio.run(function, *arguments)
 
 
 def batch(count: int = 1, **options: Any) -> memoryview:
-    """Return the records of one produce, as the receive buffer holds them."""
+    """Return the records of one Produce request, as in the receive buffer."""
     records = [Record(Offset(i), WallMs(1_000_000), None, b"value %d" % i, ()) for i in range(count)]
     return memoryview(bytearray(build_batch(records, **options)))
 
@@ -460,5 +460,5 @@ class LoopbackChannel:
 
 
 def batch_at(timestamp: int) -> memoryview:
-    """Return one record of a time."""
+    """Return a batch of one record with this timestamp."""
     return memoryview(bytearray(build_batch([Record(Offset(0), WallMs(timestamp), None, b"v", ())])))

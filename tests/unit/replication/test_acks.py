@@ -1,4 +1,4 @@
-"""Produces: who is waited for, and what they are told."""
+"""Produce requests: which replicas they wait for, and their answers."""
 
 import pytest
 

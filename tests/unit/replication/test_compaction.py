@@ -27,7 +27,7 @@ DIES_AT_LAST = WorkerFailedError("killed when all but its result was done")
 
 
 class Worker(InlineWorker):
-    """A worker that waits to be let go, and does what its `Bench` says."""
+    """A worker that waits until it is released, and does what its `Bench` demands."""
 
     def __init__(self, bench: "Bench") -> None:
         super().__init__(bench.disk)
@@ -71,7 +71,7 @@ class Bench:
         return worker
 
     async def offload(self, work: Callable[[], object]) -> object:
-        """Run at once, but for a worker that is held: nothing but its end ends that, as with a thread."""
+        """Run at once, except for a held worker, which like a thread cannot be cancelled."""
         await trio.lowlevel.checkpoint()
         if self.holds and getattr(work, "__name__", "") == "run":
             with trio.CancelScope(shield=True):
@@ -94,7 +94,7 @@ class Bench:
 
 
 def run(story: Callable[[Bench], Awaitable[None]], *, logs: int = 1, **settings: str) -> Bench:
-    """Tell a story while the compaction runs."""
+    """Run a story while the compaction runs."""
     made: list[Bench] = []
 
     async def main() -> None:

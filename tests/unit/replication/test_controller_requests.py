@@ -1,4 +1,4 @@
-"""What the controller may order, by whom and in which epoch, and what it is answered."""
+"""The controller's requests: which controller and epoch are accepted, and the answers."""
 
 import errno
 
@@ -52,7 +52,7 @@ def stop(broker, *, delete=True, epoch=-2, partition=0, **rest):
 
 
 def restart(broker):
-    """Start another life of the broker on the same disk."""
+    """Restart the broker on the same disk."""
     broker.store.close(clean=True)
     broker.store = LogStore.open([f"/data{broker.broker_id}"], LogConfig(), {}, broker.clock, broker.disk)
     broker.replicas = broker.make_replicas()

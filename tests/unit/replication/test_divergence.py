@@ -1,4 +1,4 @@
-"""Where logs part: what the leader answers, and where the follower cuts."""
+"""Where logs diverge: what the leader answers, and where the follower truncates."""
 
 from typing import NamedTuple
 
@@ -85,7 +85,7 @@ def test_what_a_leader_answers(broker, answer):
     else:
         assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == answer.expected
         assert not data.records
-    # What has diverged counts for nothing: neither for the ISR nor for the high watermark.
+    # Diverged records do not count, neither for the ISR nor for the high watermark.
     assert partition.leader.remotes[2].log_end_offset == before
 
 

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): what each request says, and what the answer leaves out."""
+"""Fetch sessions (KIP-227): what each request changes, and what the answer leaves out."""
 
 from typing import NamedTuple
 
@@ -58,7 +58,7 @@ def test_an_answer_holds_only_what_is_new(broker):
     assert partitions_of(go_on(broker, session, 1)) == {}
     broker.produce(1, key=TopicPartition("orders", 1))
     assert set(partitions_of(go_on(broker, session, 2))) == {1}
-    # Not acknowledged by a new offset: it is given again.
+    # Not acknowledged by a new offset, so it is sent again.
     assert set(partitions_of(go_on(broker, session, 3))) == {1}
     assert partitions_of(go_on(broker, session, 4, {1: 1})) == {}
 
@@ -93,7 +93,7 @@ def test_the_high_watermark_alone_is_news(broker):
     broker.lead(isr=(1, 2), replicas=(1, 2))
     broker.produce(1)
     session = open_session(broker, {0: 1}, follower=2)
-    # The follower's own fetch moved it to 1, and was told so.
+    # The follower's own fetch moved it to 1, and the answer said so.
     assert broker.partition.log.high_watermark == 1
     broker.lead(isr=(1, 2, 3))
     broker.produce(1)

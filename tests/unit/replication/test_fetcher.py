@@ -1,4 +1,4 @@
-"""Followers: fetching, truncating, finding their place, and what they do about errors."""
+"""Followers: fetching, truncating, finding their offset, and handling errors."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -30,7 +30,7 @@ class Pair:
         return self.channels[-1]
 
     async def order(self, **rest: Any) -> None:
-        """Have broker 1 lead and broker 2 follow, in a new epoch."""
+        """Make broker 1 lead and broker 2 follow, in a new epoch."""
         self.epoch += 1
         isr = rest.pop("isr", (1, 2))
         request = leader_and_isr(1, isr, (1, 2), self.epoch, is_new=self.epoch == 1, **rest)
@@ -53,7 +53,7 @@ class Pair:
         return self.leader.partition.log, self.follower.partition.log
 
     async def wait_level(self) -> None:
-        """Wait until the follower has what the leader has, and its high watermark."""
+        """Wait until the follower has the leader's log end and high watermark."""
         while True:
             ours, theirs = self.logs
             if (ours.log_end_offset, ours.high_watermark) == (theirs.log_end_offset, theirs.high_watermark):
@@ -112,7 +112,7 @@ def test_a_divergent_tail_is_cut():
         await pair.order()
         pair.leader.produce(3)
         await pair.wait_level()
-        # The follower led alone for an epoch, wrote two records that nobody has, and is a follower again.
+        # The follower led alone for an epoch, wrote two records that no other replica has, and is a follower again.
         alone = leader_and_isr(2, (2,), (1, 2), 2)
         await pair.follower.replicas.roles.become_leader_or_follower(alone, 7)
         pair.follower.produce(2)

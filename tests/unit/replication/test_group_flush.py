@@ -1,4 +1,4 @@
-"""log.flush.on.ack: nothing is acknowledged that a loss of power would take."""
+"""log.flush.on.ack: nothing is acknowledged that a power loss could lose."""
 
 import pytest
 import trio

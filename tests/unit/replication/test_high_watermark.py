@@ -1,4 +1,4 @@
-"""The high watermark, by table: who holds it back, and who does not."""
+"""The high watermark, as a table: which replicas hold it back, and which do not."""
 
 from typing import NamedTuple
 
@@ -96,7 +96,7 @@ def test_the_pending_isr_counts_for_the_watermark_and_not_for_the_minimum(broker
     assert partition.isr.is_pending
     assert partition.isr.isr == {1}
     assert partition.isr.maximal_isr == {1, 2}
-    # Committed, the ISR is still too small: the watermark stands although both have everything.
+    # The committed ISR is still too small: the watermark stays although both have everything.
     assert partition.log.high_watermark == 0
     partition.isr_committed(partition.isr, 2, broker.clock.monotonic())
     assert partition.log.high_watermark == 5

@@ -1,4 +1,4 @@
-"""Who leaves and joins the ISR, and what ZooKeeper's answer does."""
+"""Which replicas leave and join the ISR, and the effect of ZooKeeper's answer."""
 
 import pytest
 import trio
@@ -45,7 +45,7 @@ def test_shrinking_moves_the_high_watermark_and_ends_waiting(broker):
     broker.clock.now += LAG_S + 0.1
     broker.fetch(1, follower=2)
     partition.leader.reconsider(broker.clock.monotonic())
-    assert not answers  # until it is certain, the one that is removed is waited for
+    assert not answers  # the removed replica still counts until the change is certain
     run_changes(broker)
     assert answers
 
@@ -157,7 +157,7 @@ def test_a_follower_that_restarts_joins_only_once_it_has_fetched(broker):
     broker.live(1)
     broker.lead(replicas=(1, 2), isr=(1,))
     broker.clock.now += 3
-    broker.live(1, 2)  # registered again within the lag time, with a log that nobody has seen
+    broker.live(1, 2)  # registered again within the lag time, with an unknown log
     partition.leader.reconsider(broker.clock.monotonic())
     assert not partition.isr.is_pending
     broker.fetch(3, follower=2, leader_epoch=2)  # it had lost records that were not synced

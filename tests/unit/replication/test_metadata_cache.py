@@ -1,4 +1,4 @@
-"""What UpdateMetadata does to what a broker knows of the cluster."""
+"""The effect of UpdateMetadata on a broker's metadata cache."""
 
 import pytest
 import trio
@@ -156,7 +156,7 @@ def test_a_suspect_is_shown_to_clients_as_dead_until_it_is_none_any_more(cache):
     assert whole is cache.snapshot
     cache.suspect(1, is_suspect=True)
     assert list(cache.shown.brokers) == [2]
-    assert cache.shown is cache.shown  # so that answers made of it are kept
+    assert cache.shown is cache.shown  # so that answers made from it stay cached
     assert cache.is_alive(1)
     cache.update(update_of(("a", ID, [state(1, leader=2)])))
     assert list(cache.shown.brokers) == [2]

@@ -1,4 +1,4 @@
-"""A replica that moves while whatever may happen to its log happens: the copy becomes what the log is."""
+"""A replica that moves while anything happens to its log: the copy becomes equal to the log."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,7 @@ DURING = st.lists(st.tuples(st.sampled_from([*CHANGES, *["step"] * 5]), NUMBERS)
 
 
 class Gate:
-    """Lets what the broker would run in threads pass one by one."""
+    """Releases, one by one, what the broker would run in threads."""
 
     def __init__(self) -> None:
         self.steps = trio.Semaphore(0)
@@ -35,7 +35,7 @@ class Gate:
 
 
 def change(log: Log, operation: str, number: int, epoch: int) -> None:
-    """Do to a follower's log what its leader, retention or an operator may do."""
+    """Change a follower's log as its leader, retention or an operator can."""
     match operation:
         case "append" | "epoch":
             for _ in range(number):
@@ -55,7 +55,7 @@ def change(log: Log, operation: str, number: int, epoch: int) -> None:
 
 
 def state(log: Log) -> tuple[object, ...]:
-    """Return what a log holds, and what is known of it."""
+    """Return a log's contents and its derived state."""
     offsets = log.log_start_offset, log.high_watermark, log.log_end_offset
     return *offsets, log.leader_epochs.entries(), dict(log.producer_state.active()), read_all(log)
 
@@ -68,7 +68,7 @@ def test_the_copy_becomes_the_log(before: list[tuple[str, int]], during: list[tu
     broker.follow(2)
     log = broker.partition.log
     assert log is not None
-    # Small segments: most of what is copied lies in older ones, and is read in a thread.
+    # Small segments: most of the copied data is in older ones, and is read in a thread.
     log.update_config(LogConfig(segment_bytes=300, index_interval_bytes=1, min_insync_replicas=1))
     epoch = 1
     for operation, number in before:
@@ -80,7 +80,7 @@ def test_the_copy_becomes_the_log(before: list[tuple[str, int]], during: list[tu
     promoted, compared = moves.on_promoted, list[bool]()
 
     def compare(partition: Partition) -> None:
-        """Between two turns of the loop the one has taken the other's place: they must be alike."""
+        """Check that the copy equals the log that it has just replaced, in the same turn of the loop."""
         assert partition.log is not None
         assert state(partition.log) == state(log)
         compared.append(True)
@@ -110,7 +110,7 @@ def test_the_copy_becomes_the_log(before: list[tuple[str, int]], during: list[tu
                 gate.steps.release()
             await wait_all_tasks_blocked()
             if len(broker.replicas.moves):
-                # The log was cut behind its last batch: its next append can be copied.
+                # The log ends after its last batch, by a truncation, so only its next append completes the copy.
                 current = broker.partition.log
                 assert current is not None
                 change(current, "append", 1, epoch)

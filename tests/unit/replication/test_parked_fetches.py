@@ -96,7 +96,7 @@ def test_a_roll_completes_whatever_min_bytes_says(leader):
     assert not call.responses
     leader.partition.log.roll()
     leader.produce(1)
-    # The end lies in the next segment than the start only when the start's own segment has more to give.
+    # The end counts as being in a later segment only if the segment of the start has more to give.
     leader.timer.expire_all()
     assert len(call.responses) == 1
 
@@ -204,7 +204,7 @@ def test_a_consumer_reads_up_to_the_high_watermark(leader):
     data = partitions_of(call)[0]
     assert data.high_watermark == 2
     assert data.records.size == leader.partition.log.offset_metadata(2).position
-    # Between the high watermark and the end there is nothing for it, and nothing wrong either.
+    # An offset between the high watermark and the end gets no records, and no error either.
     assert partitions_of(leader.fetch(3, max_wait_ms=0))[0].error_code == Error.NONE
 
 

@@ -143,7 +143,7 @@ def test_zstd_topics_are_not_for_clients_that_cannot_read_them(broker):
 
 
 class ProduceCall(KeptCall):
-    """A call that may also end without an answer."""
+    """A call that can also end without an answer."""
 
     def __init__(self, broker, request, version=11, client_id="app"):
         super().__init__(broker, request, version, client_id=client_id)

@@ -1,4 +1,4 @@
-"""Batches that were sent behind one that was refused for a passing reason: told the same, and taken in order later."""
+"""Batches that were sent after one with a retriable error: refused with the same error, and taken in order later."""
 
 import pytest
 
@@ -9,14 +9,14 @@ from wire.types import TopicPartition
 
 
 class IdempotentProducer:
-    """One producer's batches of one record each, as they come to a broker."""
+    """One producer's batches of one record each, as they arrive at a broker."""
 
     def __init__(self, broker, producer_id=7):
         self.broker = broker
         self.producer_id = producer_id
 
     def send(self, sequence, *, epoch=0, acks=1, key=P0):
-        """Return the error and the offset that a batch is answered with."""
+        """Send a batch, and return the error and the offset of the answer."""
         records = batch(1, producer_id=self.producer_id, producer_epoch=epoch, base_sequence=sequence)
         answers = []
         self.broker.replicas.append([(key, records)], acks, 1000, answers.append)
@@ -33,7 +33,7 @@ NOT_LEADER = (Error.NOT_LEADER_OR_FOLLOWER, -1)
 
 
 def refuse_the_second(broker, producer):
-    """Have the broker lead again, which has a producer's first batch and was not the leader when the second came."""
+    """Take a producer's first batch, refuse the second while the broker is no leader, and make it lead again."""
     broker.lead()
     assert producer.send(0) == (Error.NONE, 0)
     broker.follow(2)

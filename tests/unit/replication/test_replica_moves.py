@@ -1,4 +1,4 @@
-"""Replicas that move between the directories of one broker, under whatever else happens to them."""
+"""Replicas that move between the directories of one broker, whatever else happens to them."""
 
 import errno
 from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ def broker(make_broker: Callable[..., FakeBroker]) -> FakeBroker:
 
 
 def run_moves(broker: FakeBroker, *steps: Callable[[FakeBroker], object]) -> None:
-    """Run the moves of a broker, and after each step until they have nothing more to do."""
+    """Run a broker's moves with each step in turn; after each, wait until the moves have nothing left to do."""
 
     async def body() -> None:
         async with trio.open_nursery() as nursery:
@@ -66,7 +66,7 @@ def ask(broker: FakeBroker, path: str, partition: TopicPartition = P0) -> Error:
 
 
 def idle(broker: FakeBroker) -> None:
-    """Let what goes on go on."""
+    """A step that changes nothing: the moves just continue."""
 
 
 def home_of(broker: FakeBroker) -> str:
@@ -153,7 +153,7 @@ def test_producers_epochs_and_log_start_go_along(broker: FakeBroker) -> None:
     assert (new.log_start_offset, new.log_end_offset, new.high_watermark) == (2, 3, 3)
     assert new.leader_epochs.entries() == log.leader_epochs.entries()
     assert new.leader_epochs.latest == 2
-    # A duplicate is still known for one, although the copy has not got all of its records.
+    # A duplicate is still recognised, although the copy does not have all of its records.
     repeated = new.append_as_leader(
         batch(1, producer_id=7, producer_epoch=0, base_sequence=1), LeaderEpoch(2), broker.clock.wall_ms()
     )
@@ -210,7 +210,7 @@ def test_what_cannot_be_is_refused(broker: FakeBroker) -> None:
     assert ask(broker, B, TopicPartition("t" * 230, 0)) is Error.INVALID_TOPIC_EXCEPTION
     broker.store.directories[2].fail(OSError(errno.EIO, "gone"), "testing")
     assert ask(broker, C) is Error.KAFKA_STORAGE_ERROR
-    # A future log may lie in the directory that is offline: a second one must not come to be.
+    # The offline directory may contain a future log, so no second one is allowed.
     assert ask(broker, B) is Error.KAFKA_STORAGE_ERROR
     assert broker.store.future_log(P0) is None
 
@@ -231,7 +231,7 @@ def test_a_truncation_is_followed(broker: FakeBroker) -> None:
     ask(broker, B)
     future = broker.store.future_log(P0)
     assert future is not None
-    # The copy was whole when the log was cut and written anew: by end offsets alone nobody would notice.
+    # The copy was complete when the log was truncated and rewritten: the end offsets alone do not show it.
     future.append_as_follower(b"".join(content(broker)))
     log = broker.partition.log
     assert log is not None
@@ -420,7 +420,7 @@ LAST = TopicPartition(TOPIC, MANY[-1])
 
 
 def change_roles_while(broker: FakeBroker, happening: Callable[[], object]) -> list[Error]:
-    """Have many partitions lead in a new epoch, and something happen once all orders have their logs."""
+    """Make many partitions lead in a new epoch, and call `happening` once all of them have their logs."""
     codes: list[Error] = []
 
     async def body() -> None:

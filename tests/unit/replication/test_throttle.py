@@ -1,4 +1,4 @@
-"""Replication throttles: what they let pass, whom they hold back, and at what average."""
+"""Replication throttles: what they let pass, whom they hold back, and the average rate."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from wire.types import BrokerId, TopicPartition
 
 
 class NamedLog:
-    """As much of a log as a throttle looks at."""
+    """The part of a log that a throttle uses."""
 
     def __init__(self, partition: int, *entries: str) -> None:
         self.topic_partition = TopicPartition("t", partition)

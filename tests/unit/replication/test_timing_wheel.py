@@ -9,7 +9,7 @@ from timing.timing_wheel import SPANS_MS, Timer, TimerEntry, TimingWheel
 
 
 class Note(TimerEntry):
-    """Writes down when it expired."""
+    """Records when it expired."""
 
     def __init__(self, notes: list[tuple[str, int]], name: str) -> None:
         super().__init__()

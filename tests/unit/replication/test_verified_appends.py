@@ -17,7 +17,7 @@ P1 = TopicPartition(TOPIC, 1)
 
 
 class Coordinator:
-    """Keeps the questions until the test answers them."""
+    """Keeps verification requests until the test answers them."""
 
     def __init__(self, broker: FakeBroker) -> None:
         self.questions: list = []
@@ -168,7 +168,7 @@ def test_after_a_passing_failure_the_batches_come_again_in_order(broker, coordin
     for sequence in range(2):
         producer.send(sequence)
     coordinator.answer(Error.NETWORK_EXCEPTION)
-    # Sent before the client heard of the first one's failure: it must not become the first of the transaction.
+    # Sent before the client learned of the first batch's failure: it must not become the first of the transaction.
     late = producer.send(2)
     coordinator.answer()
     assert outcome(late)[0] is Error.NOT_ENOUGH_REPLICAS

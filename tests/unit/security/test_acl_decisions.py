@@ -1,4 +1,4 @@
-"""Decisions by rules: one by one, and against a plain reading of Kafka's definition over random rule sets."""
+"""Decisions by rules: case by case, and against a direct reading of Kafka's definition over random rule sets."""
 
 import logging
 
@@ -217,7 +217,7 @@ def test_decisions_are_those_of_the_definition(rules, principal, host, operation
 
 @given(rule_sets, st.sampled_from(PRINCIPALS[:2]))
 def test_something_is_allowed_somewhere_if_a_name_is(rules, principal):
-    """A name that some ALLOW covers and no DENY does shows it; names longer than any pattern try each prefix."""
+    """A name that an ALLOW covers and no DENY does is the proof; names longer than any pattern try each prefix."""
     made = authorizer(rules)
     somewhere = made.subject(principal, "10.0.0.1").may_somewhere(Operation.WRITE, TOPIC)
     names = [*NAMES[:4], *(name + suffix for name in NAMES for suffix in ("", "~")), "zz"]

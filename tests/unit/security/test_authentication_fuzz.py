@@ -1,4 +1,4 @@
-"""A little of the fuzzer at each run; by the million it is ``scripts/fuzz-authentication``."""
+"""A short run of the fuzzer; ``scripts/fuzz-authentication`` runs millions of inputs."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def test_no_input_does_what_none_may(target: Target) -> None:
 
 
 def test_the_honest_inputs_are_honest() -> None:
-    """Were they refused, the fuzzer would never come near what stands behind them."""
+    """If they were refused, the fuzzer would never reach the code after them."""
     sasl = next(target for target in targets() if target.name == "SASL")
     reached = []
     for frames in sasl.seeds[:4]:

@@ -177,7 +177,7 @@ def test_arbitrary_text_is_no_token(text: str) -> None:
 
 
 def test_half_a_character_names_nobody() -> None:
-    """It would be a principal whom no answer and no znode could name."""
+    """It would be a principal that no answer and no znode could name."""
     header, claims = (
         base64.urlsafe_b64encode(json.dumps(part).encode()).decode()
         for part in ({"alg": "none"}, {"sub": "a\ud800", "exp": NOW + 100})

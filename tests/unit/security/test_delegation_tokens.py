@@ -1,4 +1,4 @@
-"""Delegation tokens: lifetimes, who may change them, and their nodes."""
+"""Delegation tokens: lifetimes, who is allowed to change them, and their znodes."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""DIGEST-MD5 against the example of RFC 2831, and servers that are none."""
+"""DIGEST-MD5 against the example of RFC 2831, and false servers."""
 
 import pytest
 

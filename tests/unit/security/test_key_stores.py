@@ -1,4 +1,4 @@
-"""Key stores that change while a broker runs: what takes the place of what, and what is refused."""
+"""Key stores that change while a broker runs: what replaces what, and what is refused."""
 
 import ssl
 from pathlib import Path
@@ -64,7 +64,7 @@ class Site:
         return path
 
     def shown(self) -> bytes:
-        """The certificate that a new connection sees."""
+        """Return the certificate that a new connection sees."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.load_verify_locations(str(self.trust))
@@ -81,7 +81,7 @@ class Site:
         return found
 
     def alter(self, values: dict[str, str]) -> None:
-        """Check dynamic settings as AlterConfigs does, and take them over."""
+        """Check dynamic settings as AlterConfigs does, and apply them."""
         self.config.check_dynamic(values, per_broker=True)
         trio.run(self.stores.check, values)
         self.config.apply_dynamic(values, {})

@@ -1,4 +1,4 @@
-"""Passwords as Kafka's PasswordEncoder stores them: there and back, and what is none."""
+"""Passwords as Kafka's PasswordEncoder stores them: encoded and decoded, and invalid ones."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Meters, whose quota holds, and how long a client is held back."""
+"""Meters, which quota applies, and how long a client is throttled."""
 
 import pytest
 from hypothesis import given
@@ -56,7 +56,7 @@ def test_a_negative_value_takes_back():
 
 @given(st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 1000)), min_size=1, max_size=60))
 def test_a_client_that_waits_as_it_is_told_keeps_its_quota(steps):
-    """Whoever waits for the time given has no more than its quota over any long stretch."""
+    """A client that waits for the throttle time gets no more than its quota over any long period."""
     limit = 100
     quota = RateQuota(11, 1000)
     quota.set_limit(QuotaEntity("u"), limit)

@@ -79,7 +79,7 @@ def decoded(outcome, cls, version):
 
 
 def run(exchange: SaslExchange, credentials: SaslCredentials):
-    """Let our own client authenticate; returns the last outcome of the server."""
+    """Authenticate with our own client; return the server's last outcome."""
     client = authenticate(credentials, "client")
     sent = next(client)
     while True:
@@ -295,7 +295,7 @@ def test_a_final_message_of_another_connection_is_refused() -> None:
 
 
 def test_the_doubled_nonce_of_older_librdkafka_is_taken() -> None:
-    """Before 2.2 it sends its own nonce, and behind it the whole one; Debian 12's kcat is such a client."""
+    """Before 2.2 it sends its own nonce followed by the whole one; Debian 12's kcat is such a client."""
     exchange = SaslExchange(settings())
     exchange.receive(handshake("SCRAM-SHA-256"))
     client = ScramClient(SHA_256, "alice", "wonder=land,", "nonce")

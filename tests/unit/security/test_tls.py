@@ -48,7 +48,7 @@ def named(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def talk(server_side: ssl.SSLContext, client_side: ssl.SSLContext, host: str = "localhost"):
-    """Shake hands in memory; returns both sides."""
+    """Complete a handshake in memory; return both sides."""
     theirs = TlsSession(server_side, server_side=True)
     ours = TlsSession(client_side, server_side=False, server_hostname=host)
     while not (ours.established and theirs.established):
@@ -171,7 +171,7 @@ def certificate_of(authority: trustme.CA) -> dict[str, str]:
     ],
 )
 def test_client_certificates(wanted: str, shows: str, passes: bool, is_named: bool) -> None:
-    """A bad certificate is refused where none would have done, too."""
+    """A bad certificate is refused even where none is required."""
     own = {"nothing": {}, "good": certificate_of(AUTHORITY), "a stranger's": certificate_of(trustme.CA())}
     context = server_context(AS_TEXT.get, wanted)
     try:

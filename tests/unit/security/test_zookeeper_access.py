@@ -1,4 +1,4 @@
-"""How ZooKeeper is reached, from settings; what contradicts itself is refused by the setting's name."""
+"""Access to ZooKeeper from settings; contradictions are refused with the setting's name."""
 
 import pytest
 

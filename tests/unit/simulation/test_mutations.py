@@ -1,4 +1,4 @@
-"""Mutations: each finds its place in the product, changes what it says, and is taken back; others are refused."""
+"""Mutations: each finds its place in the product, makes its change, and is undone; unknown ones are refused."""
 
 import inspect
 import re

@@ -1,4 +1,4 @@
-"""Plans of simulated runs: drawn from a seed, written, read, and made shorter."""
+"""Plans of simulated runs: drawn from a seed, written, read, and shortened."""
 
 import pytest
 

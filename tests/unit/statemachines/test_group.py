@@ -1,4 +1,4 @@
-"""Groups, member by member: what each request is answered in each state, and what a rebalance goes through."""
+"""Groups, member by member: the answer to each request in each state, and the steps of a rebalance."""
 
 import pytest
 

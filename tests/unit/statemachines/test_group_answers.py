@@ -1,4 +1,4 @@
-"""What every request is answered in every state of a group, as Kafka 3.9's coordinator answers it."""
+"""The answer to every request in every state of a group, as from Kafka 3.9's coordinator."""
 
 import pytest
 
@@ -25,7 +25,7 @@ CHANGED = (("range", b"other"), ("sticky", b"sub"))
 
 
 def answer_to(group: Group, asked) -> Error | None:
-    """Return what a JoinGroup is told at once; None where it is parked."""
+    """Return the immediate answer to a JoinGroup; None if it is parked."""
     return answers(join(group, asked)).get(asked.token, PARKED)
 
 
@@ -40,7 +40,7 @@ def answer_to(group: Group, asked) -> Error | None:
         (EMPTY, {"protocol_type": ""}, Error.INCONSISTENT_GROUP_PROTOCOL, EMPTY),
         (PREPARING, {}, Error.MEMBER_ID_REQUIRED, PREPARING),
         (PREPARING, {"require_known_member_id": False}, PARKED, PREPARING),
-        # b was the last that was waited for.
+        # b was the last member that the rebalance waited for.
         (PREPARING, {"member": "b"}, Error.NONE, COMPLETING),
         (PREPARING, {"member": "b", "protocols": CHANGED}, Error.NONE, COMPLETING),
         (PREPARING, {"member": "c"}, Error.UNKNOWN_MEMBER_ID, PREPARING),

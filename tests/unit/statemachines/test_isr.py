@@ -1,4 +1,4 @@
-"""The leader's ISR: uncertain while a change is under way, and then the worse is assumed."""
+"""The leader's ISR: while a change is under way it is uncertain, and the worse case is assumed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every pair of state and event of every table: the legal do what it says, the others change nothing."""
+"""Every pair of state and event of every table: legal pairs make the transition of the table, others change nothing."""
 
 from collections.abc import Callable, Mapping
 from enum import Enum
@@ -54,7 +54,7 @@ def test_effects_belong_to_legal_pairs() -> None:
 
 
 def test_kafkas_legal_predecessors() -> None:
-    """The tables allow exactly what Kafka's do: target state, and the states it may be reached from."""
+    """The tables allow exactly what Kafka's do: each target state, and the states that it can be reached from."""
     kafka_partition = {
         P.NEW: {P.NON_EXISTENT},
         P.ONLINE: {P.NEW, P.ONLINE, P.OFFLINE},

@@ -1,4 +1,4 @@
-"""What a transaction's coordinator decides: each request in each state, the order of checks, epochs to their end."""
+"""What a transaction coordinator decides: each request in each state, the order of checks, epochs that run out."""
 
 from dataclasses import replace
 from random import Random
@@ -66,7 +66,7 @@ REQUESTS = {
 }
 BUSY, WRONG = Error.CONCURRENT_TRANSACTIONS, Error.INVALID_TXN_STATE
 # By request, for EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT: an answer, or the
-# state that is written before there is one.
+# state that is written before the answer.
 DECISIONS = {
     "init": (S.EMPTY, S.PREPARE_ABORT, BUSY, BUSY, S.EMPTY, S.EMPTY),
     "add known": (S.ONGOING, Error.NONE, BUSY, BUSY, S.ONGOING, S.ONGOING),
@@ -199,7 +199,7 @@ def test_a_fence_aborts_in_an_epoch_that_nobody_is_given() -> None:
     transaction.begin(done)
     transaction.succeed(done)
     assert requests.initialise(transaction, None, 1, LATER).record.producer_epoch == 5
-    # The fenced producer's own last epoch counts for nothing any more (half of KIP-588).
+    # The fenced producer's last epoch is no longer accepted (half of KIP-588).
     assert requests.initialise(transaction, OURS, 1, LATER) == Answer(Error.PRODUCER_FENCED)
 
 
@@ -222,7 +222,7 @@ def test_a_zombie_does_not_abort_what_the_living_producer_has_open() -> None:
 
 
 def initialise(transaction: Transaction, expected: Producer | None, new_id: int | None = None) -> object:
-    """Give what the client is answered: its producer, or an error; None where an id is needed."""
+    """Return the client's answer: its producer, or an error; None if a producer id is needed."""
     decision = requests.initialise(
         transaction, expected, 1, LATER, None if new_id is None else ProducerId(new_id)
     )

@@ -116,7 +116,7 @@ def open_store(
 def append(
     log: Log, data: bytearray, epoch: int = 0, origin: AppendOrigin = AppendOrigin.CLIENT
 ) -> tuple[int, int]:
-    """Append as leader; give first and last offset."""
+    """Append as leader; return the first and last offset."""
     result = log.append_as_leader(
         memoryview(data), LeaderEpoch(epoch), log.log_directory.clock.wall_ms(), origin=origin
     )

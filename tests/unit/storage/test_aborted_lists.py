@@ -16,7 +16,7 @@ SMALL = LogConfig(segment_bytes=2_000, index_interval_bytes=1)
 
 
 def write_transactions(log: Log, chance: Random, count: int) -> dict[int, bytes]:
-    """Interleave transactions of a few producers; returns the committed values by offset."""
+    """Interleave transactions of a few producers; return the committed values by offset."""
     open_values: dict[int, dict[int, bytes]] = {}
     sequences = dict.fromkeys(range(4), 0)
     committed: dict[int, bytes] = {}

@@ -46,7 +46,7 @@ def make(config: LogConfig | None = None) -> Log:
 def refused(
     log: Log, data: bytearray, error: type[LogError], *, origin: AppendOrigin = AppendOrigin.CLIENT
 ) -> LogError:
-    """Expect an append to be refused, and nothing to have changed."""
+    """Check that an append is refused and changes nothing."""
     before = (
         read_all(log),
         log.log_end_offset,

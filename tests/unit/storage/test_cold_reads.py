@@ -1,4 +1,4 @@
-"""Which offsets cannot be looked up without waiting for the disk, and what is read for them beside the loop."""
+"""Which offsets cannot be looked up without waiting for the disk, and what is read for them outside the loop."""
 
 from simulation.disk import SimulatedDisk
 from storage.cold_reads import INDEX_STAYS_S, _position
@@ -12,7 +12,7 @@ CONFIG = LogConfig(segment_bytes=4000, index_interval_bytes=100)
 
 
 def reopened(disk: SimulatedDisk) -> Log:
-    """Make a log of several segments, as it is after a restart: nothing of it has been looked up."""
+    """Make a log of several segments and reopen it, so that nothing of it has been looked up."""
     store = open_store(disk, TestClock(), CONFIG)
     log = store.create(PARTITION)
     for _ in range(100):

@@ -1,4 +1,4 @@
-"""Compaction: what is kept, what goes, when; and that neither a crash nor a change of the log meanwhile does harm."""
+"""Compaction: what is kept, what goes, when; and that neither a crash nor a concurrent change of the log does harm."""
 
 import dataclasses
 from pathlib import Path
@@ -279,7 +279,7 @@ def test_aborted_records_go_first_and_their_marker_later() -> None:
     assert [header.base_offset for header in headers(compacted.log) if header.is_control] == [3, 4]
     assert compacted.log.collect_aborted_transactions(Offset(0), Offset(6)) == [(1, 1, 3, 2)]
     for _ in range(3):
-        # The producer writes on, so that its marker is not its last batch: that gets a horizon, and then it goes.
+        # The producer writes on, so that its marker is not its last batch: the marker gets a horizon, and then goes.
         compacted.put(("y", "1"), producer=1)
         compacted.roll()
         compacted.clean()

@@ -1,7 +1,7 @@
-"""Power is lost at any change to the disk, which forgets any part of what was not synced, and the log reopens.
+"""Power is lost at any change to the disk, which loses any part of what was not synced; then the log is opened again.
 
 The model is the list of batches that the log should hold. What may come back after a crash: a prefix of what the log
-held at any moment since the last flush, and all of what was flushed then and not cut off since.
+held at any moment since the last flush, and all that was flushed then and not truncated since.
 """
 
 from dataclasses import dataclass, field, replace
@@ -58,20 +58,20 @@ class Model:
     def note_flush(self, flushed: int, *, settled: bool) -> None:
         if flushed > self.flushed:
             self.flushed = flushed
-            # A flush syncs what it makes durable, and not the truncation before it: a segment that was emptied is left
-            # to the next append, and until then a crash may bring back what was in it.
+            # A flush syncs what it makes durable, and not an earlier truncation: an emptied segment is left to the next
+            # append, and until then a crash can bring back its old contents.
             if flushed == self.end and settled:
                 self.history = [list(self.batches)]
 
     def allows(self, found: list[bytes], log_start: int) -> bool:
         if not found and log_start >= self.flushed:
-            return True  # the log start outlived what was beyond it
+            return True  # the log start survived the records after it
         ends = [int(read_header(data).next_offset) for data in found]
         reached = ends[-1] if ends else 0
         bases = {int(read_header(data).base_offset): data for data in found}
         for state in self.history:
             kept = {int(read_header(data).base_offset): data for data in state}
-            # The front may have been cut by retention in one and not in the other.
+            # Retention may have cut the front of one and not of the other.
             prefix = all(kept.get(base, data) == data for base, data in bases.items())
             known = all(base in kept or base < min(kept, default=1 << 60) for base in bases)
             missing = [base for base in kept if base not in bases and bases and min(bases) < base < reached]
@@ -111,7 +111,7 @@ class Machine:
         match operation:
             case "append":
                 data = batch([b"%d" % model.end] * number, producer=1, sequence=model.sequence)
-                # Whether a batch that was being written when the power went is there, is open.
+                # A batch that was being written at the power loss can be there or not.
                 placed = bytearray(data)
                 self._place(placed, log)
                 model.history.append([*model.batches, bytes(placed)])
@@ -175,7 +175,7 @@ class Machine:
     def _truncated(self, to: int) -> None:
         model = self.model
         model.batches = [data for data in model.batches if read_header(data).last_offset < to]
-        # The batch that `to` falls into goes whole.
+        # The whole batch that contains `to` goes.
         model.start = min(model.start, model.end)
         model.flushed = min(model.flushed, model.end)
         model.note()
@@ -206,7 +206,7 @@ class Machine:
             f"{[str(read_header(data)) for data in found]} after a crash, flushed to {model.flushed}, of "
             f"{[[int(read_header(data).base_offset) for data in state] for state in model.history]}"
         )
-        # What is there now is what counts from now on.
+        # From now on the model is what was found.
         model.batches = found
         model.start = int(log.log_start_offset)
         model.history = [list(found)]
@@ -216,7 +216,7 @@ class Machine:
         log.set_high_watermark(log.log_end_offset)
 
     def check_consistent(self) -> None:
-        """Whatever is there, all that is derived from it must fit it."""
+        """Check that all derived state fits the records, whichever are there."""
         log = self.log
         batches = [read_header(data) for data in stored(log)]
         for one, following in pairwise(batches):
@@ -243,7 +243,7 @@ class Machine:
 
 
 def stored(log: Log) -> list[bytes]:
-    """Every batch in the segments, whether below the log's start or not."""
+    """Return every batch in the segments, also below the log's start."""
     start, log.offsets.log_start = log.log_start_offset, log.segments.first.base_offset
     try:
         return read_all(log)

@@ -1,7 +1,7 @@
 """EIO and ENOSPC at every call that a log's whole life makes to its disk (FAULTS.md F12, F13).
 
-Whatever call fails: the directory goes offline by a `StorageError`, nothing else escapes, nothing is written to the
-directory afterwards, and what had been flushed is there when the disk is back.
+Whatever call fails: the directory goes offline with a `StorageError`, no other exception escapes, nothing is written to
+the directory afterwards, and what had been flushed is there when the disk is back.
 """
 
 import errno
@@ -38,7 +38,7 @@ class Life:
 
     Attributes:
         flushed: The batches that were known to be on disk when the last step ended.
-        attempted: All batches that may be there, in order.
+        attempted: All batches that can be there, in order.
     """
 
     disk: SimulatedDisk
@@ -86,7 +86,7 @@ class Life:
     def read(self) -> None:
         try:
             read_all(self.log)
-        except OSError as error:  # of the range that a reader was given
+        except OSError as error:  # while reading the range that the reader got
             raise self.log.log_directory.fail(error, "reading") from error
         self.log.find_offset_by_timestamp(self.clock.wall_ms())
         self.log.collect_aborted_transactions(Offset(0), self.log.log_end_offset)
@@ -146,7 +146,7 @@ def fresh() -> SimulatedDisk:
 
 
 def live_until_a_fault(life: Life) -> bool:
-    """Run a life to its end or to the first fault; gives whether there was one that was told."""
+    """Run a life to its end or to the first fault; return whether a fault was reported."""
     for step in life.steps():
         try:
             step()
@@ -212,7 +212,7 @@ def test_any_read_may_fail() -> None:
 
 
 def test_nothing_is_tried_again_on_a_disk_that_failed_once() -> None:
-    """A sync that failed may have dropped what it was to write: a second one that succeeds would be a lie."""
+    """A failed sync may have dropped what it had to write, so the success of a second one would mean nothing."""
     for change in range(1, CHANGES + 1):
         life = Life(fresh())
         life.disk.fail_at(change, once=True)
@@ -231,7 +231,7 @@ def test_nothing_is_tried_again_on_a_disk_that_failed_once() -> None:
 
 
 def uses(store: LogStore, log_directory: LogDirectory, clock: TestClock) -> list[Callable[[], object]]:
-    """Return what a broker goes on doing with a store one of whose directories has failed."""
+    """Return the calls that a broker still makes on a store after one of its directories has failed."""
     logs = [log for log in store.all_logs() if log.log_directory is log_directory]
     return [
         *(log.flush for log in logs),

@@ -76,7 +76,7 @@ def test_assigning_removes_what_contradicts(
     epochs = cache((0, 0), (1, 10), (2, 20))
     epochs.assign(LeaderEpoch(assigned[0]), Offset(assigned[1]))
     if assigned == (2, 30):
-        expected = [(0, 0), (1, 10), (2, 20)]  # the newest epoch again says nothing new
+        expected = [(0, 0), (1, 10), (2, 20)]  # the newest epoch again changes nothing
     assert epochs.entries() == expected
 
 

@@ -1,4 +1,4 @@
-"""Logs that move to another directory: crashes at every change, and whatever a start may find."""
+"""Logs that move to another directory: crashes at every change, and everything that a start can find."""
 
 import errno
 
@@ -26,7 +26,7 @@ def open_two(disk: SimulatedDisk, clock: TestClock) -> LogStore:
 
 
 def copy(log: Log, future: Log, max_bytes: int = 4096) -> bool:
-    """Copy one read's worth; gives whether there was any."""
+    """Copy what one read returns; return whether there was anything."""
     read = log.read(future.log_end_offset, max_bytes, upper_bound=log.log_end_offset, min_one_batch=True)
     if read.file_range is None:
         return False
@@ -123,7 +123,7 @@ def test_two_copies_of_one_topic_are_settled(disk: SimulatedDisk, caplog: pytest
     future = store.moves.create(PARTITION, B)
     while copy(log, future):
         pass
-    store.moves.promote(PARTITION)  # and no more: the broker stops here
+    store.moves.promote(PARTITION)  # and nothing else: the broker stops here
     append(future, batch([b"later"]))
     before = read_all(future)
     store.close(threads=1)
@@ -207,7 +207,7 @@ def test_a_crash_at_any_change_of_a_move(rounds: list[tuple[list[str], int]], ch
     clock = TestClock()
     store = open_two(disk, clock)
     store.create(PARTITION, TOPIC_ID, directory=A)
-    written: list[bytes] = []  # what may be there, in order
+    written: list[bytes] = []  # what can be there, in order
     flushed = 0
     for steps, crash_at in rounds:
         disk.crash_at(crash_at)
@@ -255,7 +255,7 @@ def test_a_crash_at_any_change_of_a_move(rounds: list[tuple[list[str], int]], ch
         if future is not None:
             copied = read_all(future)
             assert copied == written[: len(copied)]
-            # What is beyond the log's end goes before it is gone on with.
+            # What is beyond the log's end is truncated before the copy continues.
             future.truncate_suffix(log.log_end_offset)
             future.settle()
         written = found

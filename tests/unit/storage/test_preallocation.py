@@ -1,4 +1,4 @@
-"""`preallocate`: a segment's file has its full size from the start, and what it holds at its end."""
+"""`preallocate`: a segment's file has its full size from the start, and at its end only what it holds."""
 
 import pytest
 

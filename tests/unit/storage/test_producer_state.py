@@ -1,4 +1,4 @@
-"""Idempotence and transactions as a partition sees them: who may append what, and what is remembered of it."""
+"""Idempotence and transactions as a partition sees them: what each producer can append, and what is kept of it."""
 
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def send(log: Log, sequence: int, count: int = 1, *, epoch: int = 0, producer: i
     return append(log, batch([b"v"] * count, producer=producer, sequence=sequence, epoch=epoch))
 
 
-# What a producer that has sent sequences 0 to 9 in epoch 3 may send next, as (epoch, first sequence, count).
+# What a producer that has sent sequences 0 to 9 in epoch 3 can send next, as (epoch, first sequence, count).
 TABLE = [
     ((3, 10, 1), (10, 10)),
     ((3, 10, 5), (10, 14)),

@@ -1,4 +1,4 @@
-"""What a fetch is given, and how offsets are found: by offset, by time, by place."""
+"""What a fetch returns, and how offsets are found: by offset, by time, by position."""
 
 import pytest
 
@@ -15,7 +15,7 @@ SIZE = len(batch([b"v"] * 3))
 
 
 def make(batches: int = 10, config: LogConfig | None = None) -> Log:
-    """Make a log of batches of three records, one size."""
+    """Make a log of batches of three records, all of one size."""
     log = open_store(simulated(), TestClock(), config).create(PARTITION)
     for number in range(batches):
         append(log, batch([b"v"] * 3, timestamp=NOW + number), epoch=number // 5)
@@ -25,7 +25,7 @@ def make(batches: int = 10, config: LogConfig | None = None) -> Log:
 def fetch(
     log: Log, offset: int, max_bytes: int = 1 << 20, bound: int | None = None, *, whole: bool = False
 ) -> list[int]:
-    """Return the base offsets of the batches that a fetch is given, the last one with a minus if it is cut."""
+    """Return the base offsets of the batches that a fetch returns, the last one negative if it is cut."""
     upper = log.log_end_offset if bound is None else Offset(bound)
     read = log.read(Offset(offset), max_bytes, upper_bound=upper, min_one_batch=whole)
     if read.file_range is None:

@@ -1,4 +1,4 @@
-"""What recovery makes of segments that do not follow each other."""
+"""Recovery of segments that do not follow each other."""
 
 import dataclasses
 from pathlib import Path
@@ -19,7 +19,7 @@ COMPACTED = dataclasses.replace(CONFIG, cleanup_policy=frozenset({"compact"}))
 
 
 def recovered(store: LogStore, path: Path, config: LogConfig = CONFIG) -> Log:
-    """Open a store again that ended without notice."""
+    """Open a store again after an unclean end."""
     store.close(clean=False)
     log = open_store(RealDisk(), TestClock(), config, str(path)).get(PARTITION)
     assert log is not None
@@ -27,7 +27,7 @@ def recovered(store: LogStore, path: Path, config: LogConfig = CONFIG) -> Log:
 
 
 def test_a_hole_below_the_recovery_point_ends_the_log(tmp_path: Path) -> None:
-    """Power loss has kept the cut of a truncation over a border, and undone what came with it."""
+    """A power loss kept the cut of a truncation across a segment border, but undid the rest of it."""
     store = open_store(RealDisk(), TestClock(), CONFIG, str(tmp_path))
     log = store.create(PARTITION)
     for number in range(30):
@@ -46,7 +46,7 @@ def test_a_hole_below_the_recovery_point_ends_the_log(tmp_path: Path) -> None:
 
 
 def with_a_gap_between_segments(path: Path, config: LogConfig) -> LogStore:
-    """Write what a follower of Apache Kafka has whose leader's log was compacted just where a segment begins."""
+    """Write the log of a follower of Apache Kafka whose leader's log was compacted just where a segment begins."""
     store = open_store(RealDisk(), TestClock(), config, str(path))
     log = store.create(PARTITION)
     for number in range(5):

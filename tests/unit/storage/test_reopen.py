@@ -1,4 +1,4 @@
-"""The first of the storage tests: close, reopen, compare. Then: stop anyhow, reopen, compare."""
+"""The first of the storage tests: close, reopen, compare. Then: stop in any way, reopen, compare."""
 
 import itertools
 from pathlib import Path

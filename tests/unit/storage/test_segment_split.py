@@ -1,4 +1,4 @@
-"""Segments of old versions of Apache Kafka that reach further than their indexes can say."""
+"""Segments of old versions of Apache Kafka that span more offsets than their indexes can express."""
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +18,7 @@ def at(offset: int) -> bytes:
 
 
 def disk_with(segments: dict[int, list[int]]) -> SimulatedDisk:
-    """Return a disk with a log of these segments, each of a batch at these offsets, as a crash left it."""
+    """Return a disk with a log of these segments, each with a batch at each of its offsets, as after a crash."""
     disk = simulated()
     disk.make_directory(DIRECTORY)
     for base, offsets in segments.items():
@@ -59,7 +59,7 @@ def test_it_is_split_and_nothing_is_lost(segments: dict[int, list[int]], expecte
     [
         {0: [0, 5, FAR]},  # the last one: it cannot have been compacted, and its offset may be damaged
         {0: [0, 5, FAR], 10: [10]},  # the next one begins below it
-        {0: [0, FAR, 6], FAR + 1: [FAR + 1]},  # what is behind it does not follow
+        {0: [0, FAR, 6], FAR + 1: [FAR + 1]},  # the next segment does not follow
     ],
 )
 def test_a_damaged_offset_is_no_reason_to_split(segments: dict[int, list[int]]) -> None:

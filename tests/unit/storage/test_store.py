@@ -58,7 +58,7 @@ sys.stdin.readline()
 
 
 def test_java_and_we_exclude_each_other(tmp_path: Path) -> None:
-    """Java's FileLock is a POSIX record lock, as another process takes it here."""
+    """Java's FileLock is a POSIX record lock, which another process takes here."""
     command = [sys.executable, "-c", LOCKER, str(tmp_path / ".lock")]
     store = open_store(RealDisk(), TestClock(), directory=str(tmp_path))
     assert subprocess.run(command, check=False, stdin=subprocess.DEVNULL).returncode == 3
@@ -301,7 +301,7 @@ def test_a_checkpoint_under_way_does_not_bring_a_recovery_point_back() -> None:
     checkpoint = log.log_directory.recovery_points
 
     class Slow:
-        """Writes what it was given, after a truncation on the loop."""
+        """Writes the offsets that it got, after a truncation on the loop."""
 
         def write(self, offsets: Mapping[TopicPartition, Offset]) -> None:
             log.truncate_suffix(Offset(3))

@@ -25,7 +25,7 @@ SIZE = len(batch())
 
 
 def make(batches: int = 10, clock: TestClock | None = None, **config: object) -> Log:
-    """Make a log of one-record batches, three to a segment, a second between them."""
+    """Make a log of one-record batches, three in a segment, one second apart."""
     settings = LogConfig(segment_bytes=3 * SIZE, file_delete_delay_ms=0, **config)  # type: ignore[arg-type]
     log = open_store(simulated(), clock or TestClock(), settings).create(PARTITION)
     for number in range(batches):
@@ -205,7 +205,7 @@ def test_flush_messages_says_when_a_flush_is_due() -> None:
 
 
 class TellingLock:
-    """A lock that says when it is waited for."""
+    """A lock that sets an event when a thread waits for it."""
 
     def __init__(self) -> None:
         self.waited_for = threading.Event()

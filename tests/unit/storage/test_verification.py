@@ -47,7 +47,7 @@ def test_a_transaction_is_opened_by_its_token_only(log: Log, origin: AppendOrigi
     with pytest.raises(InvalidTransactionStateError):
         send(log, NO_TOKEN, origin=origin)
     assert send(log, token, origin=origin) == 0
-    # It is open now: nothing more is asked for.
+    # The transaction is open now: no further verification is needed.
     assert send(log, NO_TOKEN, sequence=1, origin=origin) == 1
     assert not len(log.producer_state.verifications)
 

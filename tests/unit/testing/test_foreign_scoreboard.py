@@ -1,4 +1,4 @@
-"""The scoreboard of foreign suites, and that the one in docs/ is the one of the lists."""
+"""The scoreboard of foreign suites, and that the one in docs/ matches the lists."""
 
 from pathlib import Path
 

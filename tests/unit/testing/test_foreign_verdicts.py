@@ -1,4 +1,4 @@
-"""What foreign suites say, compared with what was expected of them."""
+"""The results of foreign suites, compared with the expected ones."""
 
 from pathlib import Path
 

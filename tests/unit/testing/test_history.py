@@ -1,4 +1,4 @@
-"""Each anomaly is found where it is, and none where there is none."""
+"""Each anomaly is found, and none is reported where there is none."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What tests need of the machine: found by fixtures and marks, named if missing, installed if possible."""
+"""What tests need on the machine: found by fixtures and marks, reported if missing, installed if possible."""
 
 import os
 import re
@@ -16,7 +16,7 @@ TOOL = "a-program-that-no-machine-has"
 
 @pytest.fixture
 def needs(monkeypatch) -> dict[str, Need]:
-    """Two needs that no machine meets."""
+    """Two needs that no machine meets, and one that every machine does."""
     lacks = {
         "tool": Need(lambda: f"no {TOOL}", "apt install tool", {TOOL: "tool"}),
         "engine": Need(lambda: "no engine", "start it", {}, [["start"], ["pull"]], [["stop"]], as_root=True),

@@ -33,7 +33,7 @@ def test_the_loop_turns_in_time(step_s: float, in_one_turn: int) -> None:
                 await pacer.pace()
             nursery.cancel_scope.cancel()
         steps = {after - before for before, after in pairwise(turns)}
-        # Which of two tasks runs first in a turn is left to chance.
+        # Which of two tasks runs first in a turn is random.
         assert steps <= {0, in_one_turn, 2 * in_one_turn}
         assert steps - {0}
 

@@ -1,4 +1,4 @@
-"""Looking until there is something to see."""
+"""Polling until a condition holds."""
 
 import pytest
 

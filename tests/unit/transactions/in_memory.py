@@ -1,4 +1,4 @@
-"""A transaction coordinator without a broker: writes that the test completes, markers that it sees."""
+"""A transaction coordinator without a broker: writes that the test completes, markers that it records."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -22,7 +22,7 @@ P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
 class HeldLog:
-    """Takes writes, and completes them when it is told to; by itself while `holds` is False."""
+    """Takes writes, and completes them on `complete`, or at once while `holds` is False."""
 
     def __init__(self) -> None:
         self.holds = False
@@ -48,12 +48,12 @@ class HeldLog:
             done(Error.NONE)
 
     def complete(self, error: Error = Error.NONE) -> None:
-        """Complete the first write that waits."""
+        """Complete the first waiting write."""
         self._waiting.pop(0)(error)
 
 
 class SeenMarkers:
-    """Stands for the sender of markers."""
+    """Stands in for the sender of markers."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[HostedPartition, object]] = []
@@ -66,7 +66,7 @@ class SeenMarkers:
 
 
 class Shell:
-    """One coordinator that leads partition 0, the only one, and what its clients were answered."""
+    """One coordinator that leads the only partition, 0, and the answers to its clients."""
 
     def __init__(self, log=None, **settings: int) -> None:
         self.leads = True
@@ -94,7 +94,7 @@ class Shell:
         return partition
 
     async def init(self, transactional_id: str = "t", expected: Producer | None = None, timeout_ms=60_000):
-        """Ask for a producer; gives the list that the answer will come into."""
+        """Ask for a producer; return the list that will get the answer."""
         answers: list = []
         await self.coordinator.initialise(transactional_id, timeout_ms, expected, answers.append)
         return answers
@@ -115,7 +115,7 @@ class Shell:
         return answers
 
     def mark(self) -> None:
-        """Have every partition acknowledge the markers that were sent."""
+        """Make every partition acknowledge the markers that were sent."""
         for partition, transaction in self.markers.sent:
             transaction.unmarked.clear()
             self.coordinator.marked(partition, transaction)

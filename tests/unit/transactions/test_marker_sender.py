@@ -27,7 +27,7 @@ P = [TopicPartition("orders", number) for number in range(4)]
 
 
 class Led(NamedTuple):
-    """As much of a partition's state as says who leads it."""
+    """The part of a partition's state that names its leader."""
 
     leader: BrokerId
 
@@ -291,7 +291,7 @@ def test_a_fenced_marker_comes_once_more_with_the_present_epoch(error: Error) ->
         world.errors[P[1]] = [error] * 2
         world.sender.send(partition(), decided(P[1], P[3]))
         await trio.sleep(0.1)
-        # That partition has gone on without us; the others must not wait for it for ever.
+        # The marker of that partition is abandoned after a second refusal; the others must not wait for it for ever.
         assert len(world.completed) == 2
         assert world.sender.abandoned == 1
 

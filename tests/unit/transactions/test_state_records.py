@@ -1,4 +1,4 @@
-"""Records of transactional ids are Kafka's own, byte for byte, and what cannot be read is not read."""
+"""Records of transactional ids are Kafka's own, byte for byte, and unreadable ones are refused."""
 
 import struct
 
@@ -36,7 +36,7 @@ def record(state: S) -> TransactionRecord:
 
 
 def bytes_of(state: S) -> bytes:
-    """Lay a value out by hand, after Kafka's TransactionLogValue version 0."""
+    """Encode a value by hand, by Kafka's TransactionLogValue version 0."""
     if state is S.EMPTY:
         partitions = struct.pack(">i", -1)
     elif state in (S.COMPLETE_COMMIT, S.COMPLETE_ABORT):

@@ -1,4 +1,4 @@
-"""The coordinator's shell: nothing is answered, and no marker leaves, before its record is replicated."""
+"""The coordinator's shell: no answer and no marker is sent before its record is replicated."""
 
 import pytest
 import trio
@@ -130,7 +130,7 @@ def test_a_record_that_cannot_be_written_changes_nothing(said: Error, answered: 
         assert ended == [answered]
         assert shell.state() == "Ongoing"
         assert not shell.markers.sent
-        # What may be in the log all the same, the next record overrules.
+        # The record may be in the log nevertheless; the next one replaces it.
         shell.log.holds = False
         assert shell.end(producer, commit=False) == [Error.NONE]
 
@@ -306,7 +306,7 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted() -> None:
 
 
 def test_a_coordinator_whose_clock_is_behind_goes_on_with_every_transaction() -> None:
-    """Times are stored, and another broker may judge them: nothing demands that they rise (KAFKA-8803)."""
+    """Times are stored, and another broker can compare them with its clock: they need not increase (KAFKA-8803)."""
 
     async def body(shell: Shell) -> None:
         producer = await shell.producer()
@@ -350,7 +350,7 @@ def test_ids_out_of_use_are_forgotten_when_their_tombstones_are_replicated() -> 
         shell.log.holds = True
         assert shell.coordinator.expire(partition, ["t", "unknown"]) == 1
         assert shell.log.written[-1] == {"t": None}
-        # The producer that comes just now is to ask again.
+        # A producer that asks right now has to ask again.
         assert (await shell.init())[0].error is Error.CONCURRENT_TRANSACTIONS
         shell.log.complete(Error.NOT_ENOUGH_REPLICAS)
         assert shell.state() == "Empty"

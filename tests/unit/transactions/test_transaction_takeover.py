@@ -105,14 +105,14 @@ def on_a_log(tmp_path: Path):
 
 
 def restarted(broker: Broker, nursery: trio.Nursery) -> Broker:
-    """The same broker after a restart: nothing known but what is on disk."""
+    """Return the same broker after a restart, with only what is on disk."""
     directory = broker.replicas.directory
     broker.replicas.store.close(clean=True)
     return Broker(StateReplicas(directory), nursery)
 
 
 async def history(broker: Broker) -> None:
-    """One id in each state that a log can have, and one that has expired."""
+    """Write one id in each state that a log can have, and one that has expired."""
     shell = broker.shell
     for name in ("empty", "ongoing", "committing", "aborted", "gone"):
         producer = await shell.producer(name)
@@ -158,7 +158,7 @@ def test_a_restarted_coordinator_knows_every_id_and_goes_on_with_decided_ones(on
         ((partition, transaction),) = again.shell.markers.sent
         assert (partition.epoch, transaction.transactional_id) == (1, "committing")
         assert transaction.unmarked == {P1}
-        # Ids that are out of use cost no more than their bytes.
+        # Ids that are out of use are kept as bytes only.
         assert set(partition.transactions) >= {"ongoing", "committing"}
 
     on_a_log(body)
@@ -267,7 +267,7 @@ def test_a_deleted_partition_is_forgotten(on_a_log) -> None:
         broker.loader.stopped([(PARTITION, None)])
         assert broker.shell.hosted.led.get(0) is None
         assert not broker.shell.markers.sent
-        # Made again, it begins with the first epoch.
+        # When it is created again, it begins with the first epoch.
         await broker.lead(0)
         assert broker.shell.hosted.led.get(0) is not None
 

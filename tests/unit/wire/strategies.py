@@ -1,6 +1,6 @@
 """Every message class with its versions, and Hypothesis strategies that fill them.
 
-Two profiles: ``deterministic`` is the default, few examples, the same ones in each run; with
+Two profiles: ``deterministic`` is the default, a few examples, the same in each run; with
 ``OTTLA_HYPOTHESIS=exhaustive`` each property gets hundreds of random ones.
 """
 
@@ -28,7 +28,7 @@ EXHAUSTIVE = os.environ.get("OTTLA_HYPOTHESIS") == "exhaustive"
 
 
 def property_settings(examples: int) -> settings:
-    """The settings of a property that tries so many examples in the deterministic profile."""
+    """Return the settings of a property that tries `examples` examples in the deterministic profile."""
     return settings(
         max_examples=examples * 20 if EXHAUSTIVE else examples,
         derandomize=not EXHAUSTIVE,

@@ -21,7 +21,7 @@ Definition = Mapping[str, Any]
 
 JARS = ("kafka-clients", "kafka-group-coordinator", "kafka-transaction-coordinator")
 RENAMED = {"AlterPartitionResponse", "AlterClientQuotasResponse"}
-"""Messages whose nested structs share names with others of their module, and got the suffix Response."""
+"""Messages whose nested structs share names with others in their module, and so have the suffix Response."""
 KAFKA_APIS = [api for api in API_TABLE.values() if api.key < FIRST_OWN_KEY]
 OWN_MESSAGES = {
     cls for api in API_TABLE.values() if api not in KAFKA_APIS for cls in (api.request, api.response)
@@ -50,7 +50,7 @@ def snake_case(name: str) -> str:
 
 
 def kafka_default(kind: str, field: Definition, children: object) -> object:
-    """What Kafka assumes where a field is not given, as its generator derives it."""
+    """Return the default that Kafka's generator derives for a field."""
     given = field.get("default")
     if given == "null":
         return None
@@ -99,7 +99,7 @@ def kafka_layout(
 
 
 def our_layout(cls: type[Struct], version: int) -> list[Any]:
-    """The same of a class of ours."""
+    """The same for a class of ours."""
     layout = []
     for field in cls.__schema__.fields:
         kind = field.type

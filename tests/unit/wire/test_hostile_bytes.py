@@ -1,4 +1,4 @@
-"""Lengths that lie, text that is none, tags that overlap: refused as the peer's fault, without allocating for them."""
+"""False lengths, invalid text, bad sizes of tagged fields: refused as the peer's fault, without allocating for them."""
 
 import tracemalloc
 
@@ -147,7 +147,7 @@ def test_views_into_the_buffer_are_only_made_of_records() -> None:
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_the_text_of_an_error_is_cut_to_what_a_string_holds(version: int) -> None:
-    """It quotes names, which may be as long as a string can be; that must not keep the answer from being sent."""
+    """The text quotes names, which can be as long as a string can be; the answer must still be sent."""
     text = "the topic " + "é" * 32_767 + " does not exist"
     entry = EntryDataResponse(error_code=42, error_message=text)
     answer = AlterClientQuotasResponse(entries=[entry])

@@ -1,4 +1,4 @@
-"""Messages whose bytes are written out by hand, read three ways: whole, cut at every byte, and with bytes behind."""
+"""Messages whose bytes are written out by hand, read three ways: whole, cut at every byte, and with trailing bytes."""
 
 import pytest
 
@@ -145,7 +145,7 @@ TABLE: list[tuple[Message, int, str]] = [
         ),
         0,
         "00000000 0000 00 00 00000000 00000000"
-        f"01 02 {ID} 03 00000001 00000102 00 00"  # a struct that is there begins with 1
+        f"01 02 {ID} 03 00000001 00000102 00 00"  # a struct that is present begins with 1
         "00",
     ),
     (OffsetCommitKey(group="g", topic="t", partition=5), 1, "000167 000174 00000005"),

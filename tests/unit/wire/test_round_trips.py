@@ -1,4 +1,4 @@
-"""Whatever a message holds, what is written is what is read, in each version; and each byte of it counts."""
+"""Every message is read back as it was written, in each version; and each byte of it counts."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Whatever the bytes: one family of errors, no large allocation, no endless loop."""
+"""For any bytes: one family of errors, no large allocation, no endless loop."""
 
 import struct
 import tracemalloc

@@ -185,7 +185,7 @@ def test_a_rule_written_by_a_tool_is_in_force_after_its_notification() -> None:
 
 
 class Outpaced(FakeZooKeeper):
-    """A session before whose every write of rules another one writes."""
+    """A session that loses every write of rules to another session, which writes first."""
 
     rival: FakeZooKeeper
 

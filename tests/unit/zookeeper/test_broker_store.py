@@ -1,4 +1,4 @@
-"""What any broker writes, with answers lost on purpose and rivals that are faster."""
+"""What every broker writes, with answers lost on purpose and faster rivals."""
 
 from collections.abc import Awaitable, Callable
 
@@ -190,7 +190,7 @@ def test_an_isr_is_written_at_its_version(done: bool | None) -> None:
             site.zk.lose_next_write(done=done)
         assert await site.store.write_isr(TP, grown, ZkVersion(0)) == 1
         assert await site.store.read_partition_state(TP) == grown.at_version(ZkVersion(1))
-        # A repetition of what is there counts as written; anything else is stale.
+        # A repeated write of the present value counts as written; any other is stale.
         assert await site.store.write_isr(TP, grown, ZkVersion(0)) == 1
         with pytest.raises(BadVersionError):
             await site.store.write_isr(TP, STATE, ZkVersion(0))
@@ -272,14 +272,14 @@ def test_configurations_change_by_compare_and_set_and_are_announced() -> None:
             await site.store.change_config("topics", "t", lambda config: config | {"b": "2"})
             await trio.testing.wait_all_tasks_blocked()
             assert notified == ["topics/t", "topics/t"]
-            # Across a disconnection nothing is lost.
+            # Nothing is lost across a disconnection.
             site.other_zk.disconnect()
             await site.store.change_config("users", "u/clients/c", lambda _: {"rate": "1"})
             await site.zk.create(ConfigChangeZnode.PREFIX, b"nonsense", sequence=True)
             site.other_zk.reconnect()
             await trio.testing.wait_all_tasks_blocked()
             assert notified[2:] == ["users/u/clients/c"]
-            # Whoever looks after a quarter of an hour deletes what is old.
+            # After a quarter of an hour any reader deletes what is old.
             await trio.sleep(EXPIRY_MS / 1000 + 1)
             await site.store.change_config("topics", "t", lambda _: {})
             await trio.testing.wait_all_tasks_blocked()

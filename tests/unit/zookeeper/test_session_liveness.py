@@ -50,7 +50,7 @@ def test_a_session_lives_from_the_sending_of_its_last_answered_probe() -> None:
     liveness.answered(at(10))
     assert liveness.is_live(at(15.9))
     assert not liveness.is_live(at(16))
-    # An answer that comes late proves nothing newer.
+    # A late answer proves only that the session lived when the request was sent.
     liveness.answered(at(9))
     assert not liveness.is_live(at(16))
     liveness.answered(at(12))
@@ -114,7 +114,7 @@ def test_the_failure_of_a_multi_is_the_operation_that_failed_by_itself() -> None
 
 
 class FakeKazoo:
-    """Completes requests in a thread of its own, when it is told to."""
+    """Completes requests in its own thread, when the test asks."""
 
     def __init__(self) -> None:
         self.waiting: list[Completion] = []
@@ -197,7 +197,7 @@ def test_a_shut_gate_fails_what_is_under_way_and_what_comes() -> None:
             nursery.start_soon(expect_expiry, many)
             await trio.testing.wait_all_tasks_blocked()
             assert len(outcomes) == 4
-            # Late completions of what was given up find nobody.
+            # Late completions of abandoned requests have no receiver.
             await their.complete(1)
             probe = await_value(nursery, bridge, their)
             await trio.testing.wait_all_tasks_blocked()
@@ -230,7 +230,7 @@ def test_cancelled_calls_leave_the_bridge_usable() -> None:
                 await trio.testing.wait_all_tasks_blocked()
                 nursery.cancel_scope.cancel()
         await their.complete(1)
-        # The rest of a batch nobody waits for is not sent.
+        # The rest of a cancelled batch is not sent.
         assert their.waiting == []
         async with trio.open_nursery() as nursery:
             nursery.start_soon(bridge.call, their.submit)

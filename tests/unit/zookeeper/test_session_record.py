@@ -1,4 +1,4 @@
-"""The record of a session lies in whichever log directory takes it."""
+"""The record of a session is in the first log directory that accepts it."""
 
 import shutil
 

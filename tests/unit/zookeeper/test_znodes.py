@@ -1,4 +1,4 @@
-"""Every znode's JSON against what Apache Kafka 3.9.1 wrote, and against what nobody should have written."""
+"""Every znode's JSON against what Apache Kafka 3.9.1 wrote, and against invalid data."""
 
 from collections.abc import Callable
 from dataclasses import replace
