@@ -70,7 +70,7 @@ _IMPORTED_ON_USE: Final = {
     "record_batch": ("Batch", "Record"),
     "transactional_producer": ("Transaction", "TransactionalProducer"),
 }
-"""What most of a program's imports would not need; by module."""
+"""Names imported on first use, by module: most programs need few of them."""
 
 
 def __getattr__(name: str) -> object:

@@ -1,6 +1,6 @@
-"""Everything a producer has accepted and not seen the end of: what to send when, and what an answer means. No I/O.
+"""A producer's records without an outcome: what to send when, and what an answer means. No I/O.
 
-The sender asks `drain` what may leave for which leader, and hands in what became of it (`answered`, `lost`); time
+The sender asks `drain` what may leave for which leader, and reports the outcome (`answered`, `lost`); time
 comes in as a number. Effects are left in attributes (`wants_metadata`, `wants_identity`, `fatal`) and in calls of
 the budget and of the batches' waiters.
 """
@@ -39,7 +39,7 @@ _MAYBE_WRITTEN: Final = frozenset(
         Error.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""Answers after which the batch may be in the log; the last two, since a leader may append and then cease to lead."""
+"""Answers after which the batch may be in the log; the last two because a leader can append and then lose its role."""
 _UNKNOWN_SEQUENCE: Final = frozenset(
     {Error.OUT_OF_ORDER_SEQUENCE_NUMBER, Error.UNKNOWN_PRODUCER_ID, Error.INVALID_PRODUCER_EPOCH}
 )
@@ -158,9 +158,9 @@ class Accumulator:
             yield queue, queue.due_at(now, self._settings.linger, at_once=at_once)
 
     def prepare(self, queue: PartitionQueue) -> bool:
-        """Settle a partition's numbers before a drain; return False where it must wait.
+        """Settle a partition's sequence numbers before a drain; return False if it must wait.
 
-        A raised epoch is taken locally: brokers accept a newer one without having given it out.
+        The epoch is raised locally: brokers accept a newer epoch that no broker assigned.
         """
         if not self._settings.idempotent:
             return True
@@ -208,7 +208,7 @@ class Accumulator:
         self.wants_identity = False
 
     def reset_numbers(self) -> None:
-        """Begin every partition at 0 under the next identity; nothing may be unanswered."""
+        """Restart every partition's sequence numbers at 0 under the next identity; no batch may be unanswered."""
         for queue in self.queues.values():
             queue.in_flight.clear()
             queue.renumbering = Renumbering.NONE
@@ -245,14 +245,14 @@ class Accumulator:
         return taken, []
 
     def answered(self, batch: ProducerBatch, answer: Answer, now: float) -> None:
-        """Take over what a broker answered for a batch."""
+        """Apply a broker's answer for a batch."""
         queue = self.queues[batch.partition]
         queue.count_answer()
         error = answer.error
         if error.refresh_metadata:
             self.wants_metadata = True
         if batch.done:
-            return  # its time was over before the answer came; the queue knows that it was in doubt
+            return  # it expired before the answer came; the queue counted it as in doubt
         if error in (Error.NONE, Error.DUPLICATE_SEQUENCE_NUMBER):
             queue.succeeded(batch)
             offset = answer.base_offset if error is Error.NONE else -1
@@ -272,10 +272,10 @@ class Accumulator:
     def _sequence_unknown(
         self, queue: PartitionQueue, batch: ProducerBatch, answer: Answer, now: float
     ) -> None:
-        """Handle a broker that does not expect our number.
+        """Handle a broker that did not expect our sequence number.
 
-        Behind an older batch without an outcome that is to be expected. For the oldest one it means that the
-        broker lost what it knew of the producer.
+        That is normal while an older batch has no outcome. For the oldest batch it means that the broker lost the
+        producer's state.
         """
         is_oldest = bool(queue.in_flight) and queue.in_flight[0] is batch
         is_lost = is_oldest and queue.renumbering is Renumbering.NONE
@@ -299,7 +299,7 @@ class Accumulator:
         batch.finish(None)
 
     def lost(self, batch: ProducerBatch, error: ClientError, now: float, *, in_doubt: bool = True) -> None:
-        """Take over that the answer for a batch never comes: its connection broke."""
+        """Handle a batch whose answer will never come: its connection broke."""
         queue = self.queues[batch.partition]
         queue.count_answer()
         self.wants_metadata = True
@@ -323,7 +323,7 @@ class Accumulator:
 
         Args:
             now: Seconds.
-            reason: Says for a partition what its batches have waited for.
+            reason: Returns, for a partition, what its batches waited for.
         """
         for batch in list(self._unfinished):
             if batch.deadline > now:

@@ -1,8 +1,8 @@
 """Who reads what: the assignors that a group's leader runs. No I/O.
 
 ``range``, ``roundrobin``, ``sticky`` and ``cooperative-sticky`` share their names and their formats with Java's, so
-that members of both kinds can be in one group, led by either. The first two give exactly what Java's give; the sticky
-ones are as balanced and move no more, but may choose other partitions where there is a choice.
+that members of both kinds can be in one group, led by either. The first two assign exactly as Java's do; the sticky
+ones are as balanced and move no more, but can choose other partitions where there is a choice.
 """
 
 import struct
@@ -82,7 +82,7 @@ def assign_round_robin(counts: Mapping[str, int], members: Members) -> Assignmen
 
 
 def assign_sticky(counts: Mapping[str, int], members: Members) -> Assignment:
-    """Leave as many partitions as balance allows with those who have them."""
+    """Leave as many partitions with their owners as balance allows."""
     found = _keep_owned(counts, members)
     taken = {partition for partitions in found.values() for partition in partitions}
     ordered = _in_order(members)
@@ -102,7 +102,7 @@ def assign_sticky(counts: Mapping[str, int], members: Members) -> Assignment:
 
 
 def _keep_owned(counts: Mapping[str, int], members: Members) -> Assignment:
-    """Begin with what members have: where two claim a partition, the later generation has it; alike, nobody."""
+    """Start from what members own; of two claims on a partition the later generation wins, of equal ones neither."""
     claims: dict[TopicPartition, tuple[int, str | None]] = {}
     for member, subscription in members.items():
         for partition in subscription.owned:
@@ -124,7 +124,7 @@ def _keep_owned(counts: Mapping[str, int], members: Members) -> Assignment:
 
 
 def _balance(found: Assignment, readers: Mapping[str, Sequence[str]]) -> None:
-    """Move partitions from members that have more to ones that have at least two less, until there are none."""
+    """Move partitions from members to others that have at least two fewer, until there is no such pair."""
     moved = True
     while moved:
         moved = False
@@ -180,7 +180,7 @@ ASSIGNORS: Final = {
 
 
 def sticky_user_data(owned: Sequence[TopicPartition], generation: int) -> bytes:
-    """Return what a member of the eager ``sticky`` says of itself, as Java's version 1 of it.
+    """Return the user data of a member of the eager ``sticky``, in version 1 of Java's format.
 
     An array of topics, each with its name and an array of partitions, then the generation.
     """
@@ -195,7 +195,7 @@ def sticky_user_data(owned: Sequence[TopicPartition], generation: int) -> bytes:
 
 
 def read_sticky_user_data(data: bytes) -> tuple[list[TopicPartition], int]:
-    """Read `sticky_user_data`; nothing owned where it is malformed: stickiness is no promise."""
+    """Decode `sticky_user_data`; malformed data count as nothing owned, since stickiness is best effort."""
     owned: list[TopicPartition] = []
     try:
         (count,) = struct.unpack_from(">i", data)

@@ -12,12 +12,12 @@ from ottla.client.registered_schemas import RegisteredSchema, SchemaSource, fram
 
 
 class AvroCodec:
-    """Encodes by one schema, and decodes by that which a value names.
+    """Encodes with one schema, and decodes with the schema that a value names.
 
     Args:
-        registry: Who knows the schemas.
-        written: What is written.
-        read_as: What all that is read is brought to; None leaves it as it was written.
+        registry: Where schemas are looked up.
+        written: The schema of values that are written.
+        read_as: The schema that values are converted to when read; None keeps the writer's.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class AvroCodec:
         self._parsed: dict[int, Any] = {}
 
     def encode(self, value: Any) -> bytes:
-        """Return a value's frame and bytes; fastavro's errors pass."""
+        """Return a value's frame and bytes; fastavro's errors propagate."""
         out = BytesIO()
         out.write(self._head)
         fastavro.schemaless_writer(out, self._parsed[self._written.schema_id], value)
@@ -51,7 +51,7 @@ class AvroCodec:
     async def prepare(self, values: Sequence[bytes | None]) -> None:
         """Look up the schemas of values that are about to be decoded.
 
-        One that the registry does not know is left to `decode`, and so to what becomes of undecodable records.
+        One that the registry does not know makes `decode` fail later, as for any undecodable record.
 
         Raises:
             SchemaRegistryError: The registry cannot be asked.

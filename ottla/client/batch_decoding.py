@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _HAS_NUMPY: Final = find_spec("numpy") is not None
 COLUMNS_FROM: Final = 24
-"""Records from which numpy's fixed costs are won back."""
+"""The fewest records for which numpy repays its fixed cost."""
 
 NO_HEADERS: Final[Sequence[Header]] = ()
 
@@ -126,7 +126,8 @@ class PartitionRecords:
         return self._columns
 
     def keep_packed(self, limit: int) -> None:
-        """Leave compressed records compressed until they are asked for; then they may have ``limit`` bytes."""
+        """Leave compressed records packed until they are asked for; decompressed, they may have ``limit`` bytes at
+        most."""
         self._packed_limit = limit
 
     def _unpack(self, limit: int) -> None:
@@ -301,7 +302,7 @@ def read_partition_records(
     limit: int = DECOMPRESSED_SIZE_MAX,
     packed: bool = False,
 ) -> PartitionRecords | None:
-    """Take in what a Fetch brought of one partition.
+    """Read what a Fetch returned for one partition.
 
     Args:
         buffer: The records field; a batch that is cut off at its end is left out.
@@ -382,7 +383,8 @@ class _AbortedFilter:
         self._open: set[int] = set()
 
     def __call__(self, buffer: memoryview, at: int, header: BatchHeader) -> bool:
-        """Return whether a batch holds records to be seen; markers never do, and end what they abort."""
+        """Return whether a batch holds records to be seen; markers never do, and abort markers end their
+        transactions."""
         while self._coming and self._coming[-1].first_offset <= header.last_offset:
             self._open.add(self._coming.pop().producer_id)
         if header.is_control:
@@ -399,7 +401,7 @@ def _first_offset(aborted: AbortedTransaction) -> int:
 
 
 def _read_legacy(buffer: memoryview, position: int, limit: int) -> PartitionRecords | None:
-    """Take in messages of formats 0 and 1: decoded at once, since they are rare."""
+    """Read messages of formats 0 and 1: decoded at once, since they are rare."""
     from wire.records.legacy import iter_legacy
 
     records = [record for record in iter_legacy(buffer, limit=limit) if record.offset >= position]

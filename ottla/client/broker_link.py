@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 CLIENT_SOFTWARE: Final = "ottla"
 CLIENT_SOFTWARE_VERSION: Final = "0.1.0"
 _HELLO_VERSION: Final = 3
-"""The ApiVersions that is sent first: every broker since 2.4 reads it, older ones answer in version 0."""
+"""The version of ApiVersions sent first: every broker since 2.4 reads it, older ones answer in version 0."""
 
 _SESSION_PART: Final = 0.85
 """The part of a SASL session's lifetime after which a connection is replaced."""
@@ -67,7 +67,7 @@ class BrokerLink:
     """A connection that is used by `broker_links`, which runs it.
 
     Attributes:
-        broker_id: Whom it leads to, -1 while that is unknown (a bootstrap address).
+        broker_id: The broker that it leads to, -1 while that is unknown (a bootstrap address).
         address: What was dialled.
         versions: The lowest and highest version of each API that the broker serves, by key.
         is_open: False once it broke or was closed.
@@ -212,7 +212,7 @@ class BrokerLink:
         """Negotiate versions and authenticate; before it nothing else may be sent.
 
         Raises:
-            BrokerUnreachable: The broker closed the connection, or is none.
+            BrokerUnreachable: The broker closed the connection, or is not a Kafka broker.
             AuthenticationError: It refuses the credentials.
         """
         hello = ApiVersionsRequest(

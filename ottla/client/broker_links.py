@@ -22,7 +22,7 @@ from wire.types import NO_BROKER, BrokerId
 
 DATA: Final = "data"
 FETCH: Final = "fetch"
-"""Apart from what is sent: a broker answers in order, and a fetch that waits would hold up all behind it."""
+"""Separate from `DATA`: a broker answers in order, and a waiting fetch would hold up all requests behind it."""
 _FIRST_BOOTSTRAP_ID: Final = -2
 """Bootstrap addresses count downwards from here, since no broker has these ids."""
 

@@ -1,7 +1,7 @@
 """Asking the coordinator of a group or of a transactional id, wherever it is at the moment.
 
-NOT_COORDINATOR always leads to FindCoordinator, with back-off and at any broker. The connection is the asker's own:
-it does not stand behind fetches that wait.
+NOT_COORDINATOR always leads to FindCoordinator, with back-off and at any broker. The connection is not shared, so that
+requests do not queue behind waiting fetches.
 """
 
 from typing import Any, Final

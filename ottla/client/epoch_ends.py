@@ -15,7 +15,7 @@ from wire.types import NO_BROKER, TopicPartition
 
 _FETCH_COMPARES_FROM = 12
 _CONSUMERS_MAY_ASK_FROM = 3
-"""Before it only brokers might (in Kafka 2.3 and later consumers may as well)."""
+"""Earlier versions were for brokers only (in Kafka 2.3 and later consumers may use them, too)."""
 
 
 def must_be_asked(link: BrokerLink) -> bool:

@@ -13,7 +13,7 @@ class ClientError(Exception):
     """Something failed that the client could not repair within its timeout.
 
     Attributes:
-        topic: The topic concerned, None where it is no topic's affair.
+        topic: The topic concerned, None if the failure is not about a topic.
         partition: The partition concerned, None likewise.
         error: The broker's error code, None where no broker answered one.
         retriable: Whether the same call may succeed later.

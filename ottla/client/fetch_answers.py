@@ -1,4 +1,4 @@
-"""What a Fetch answers, taken into the partitions that are read: records, errors, lost offsets, closer replicas."""
+"""Apply Fetch answers to the partitions that are read: records, errors, lost offsets, closer replicas."""
 
 import logging
 from collections import deque
@@ -59,14 +59,14 @@ class PartitionFetch:
 
 
 class FetchAnswers:
-    """Takes answers over.
+    """Applies answers to the partitions that are read.
 
     Args:
         context: The client's connections.
         settings: How to fetch.
         partitions: What is read.
         announce: Called with a partition that has something for its reader.
-        wake: Has it looked at again what is to be fetched from whom.
+        wake: Makes the fetcher decide anew what to fetch from which broker.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class FetchAnswers:
         wanted: Mapping[TopicPartition, FetchPlace],
         numbers: Mapping[TopicPartition, int],
     ) -> bool:
-        """Take over an answer; return whether to wait before the next request."""
+        """Apply an answer; return whether to wait before the next request."""
         error = Error.from_code(answer.error_code)
         if error is not Error.NONE:
             # The session is gone or out of step: everything in full next time.
@@ -145,7 +145,7 @@ class FetchAnswers:
         asked: Mapping[TopicPartition, FetchPlace],
         numbers: Mapping[TopicPartition, int],
     ) -> bool:
-        """Take over where leader epochs end; return whether to wait before asking again."""
+        """Apply the ends of leader epochs; return whether to wait before asking again."""
         failed = False
         for topic in answer.topics:
             for end in topic.partitions:

@@ -15,7 +15,7 @@ class FetchSettings:
 
     Attributes:
         isolation: `READ_COMMITTED` or `READ_UNCOMMITTED`.
-        min_bytes: A broker waits for so many, for ``max_wait`` at most.
+        min_bytes: A broker waits for this many, for ``max_wait`` at most.
         max_wait: How long it waits.
         max_bytes: The most bytes of an answer.
         partition_bytes: The most bytes of one partition in an answer; a first batch larger than this still comes.

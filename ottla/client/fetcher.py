@@ -1,8 +1,8 @@
 """Fetching ahead: a task per broker, a fetch session each, and batches that wait to be asked for.
 
-A partition is fetched while its share of the room is free; pausing is not asking. What comes for a position that has
-been moved meanwhile is dropped. While some partitions of a broker have no room, its fetches wait only briefly, so that
-one of them is not left out for a whole ``max_wait`` after its batches were taken.
+A partition is fetched while its share of the room is free; a paused partition is not asked for. Records that arrive for
+a position that has moved meanwhile are dropped. While some partitions of a broker have no room, its fetches wait only
+briefly, so that one of them is not left out for a whole ``max_wait`` after its batches were taken.
 """
 
 import logging
@@ -99,7 +99,7 @@ class Fetcher:
     async def wait_ready(self) -> None:
         """Wait until something can be taken by `take`."""
         while not self._ready and not self._nudged:
-            if self._arrived.is_set():  # one that is not may have another task in it
+            if self._arrived.is_set():  # an unset event stays: another task may be waiting for it
                 self._arrived = runtime.new_event()
             await self._arrived.wait()
         self._nudged = False
@@ -142,7 +142,7 @@ class Fetcher:
             self._announce(partition)
 
     def is_current(self, partition: TopicPartition, fetched: Fetched) -> bool:
-        """Return whether the partition has been moved nowhere else since this was fetched."""
+        """Return whether the partition's position has not been moved since this was fetched."""
         fetch = self.partitions.get(partition)
         return fetch is not None and fetch.position.number == fetched.position_number
 
@@ -159,7 +159,7 @@ class Fetcher:
         self.on_arrival()
 
     def wake(self) -> None:
-        """Look again at what is to be fetched from whom."""
+        """Decide anew what to fetch from which broker."""
         for event in self._changed.values():
             event.set()
         if self._nursery is None:
@@ -168,7 +168,7 @@ class Fetcher:
         for fetch in self.partitions.values():
             broker_id = self._broker_of(fetch.position, now)
             if broker_id is None:
-                # No broker is asked that could say that the metadata are old: ask until there is a leader.
+                # Without a leader no fetch can show that the metadata are old: ask for metadata until there is one.
                 self._context.refresh.ask()
             elif broker_id not in self._changed:
                 self._changed[broker_id] = runtime.new_event()
@@ -292,7 +292,7 @@ class Fetcher:
     def _unsure(
         self, link: BrokerLink, wanted: Mapping[TopicPartition, FetchPlace]
     ) -> dict[TopicPartition, FetchPlace]:
-        """Return those partitions whose log may be another one than was read, since their leader epoch is new.
+        """Return the partitions whose log may differ from what was read, since their leader epoch is new.
 
         From version 12 on a Fetch compares the epochs itself.
         """

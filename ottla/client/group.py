@@ -1,7 +1,7 @@
 """Reading as a member of a group: batches in a loop, or a task per partition.
 
-A partition is released only after what is in work of it has ended and its done offsets are committed, within the
-rebalance timeout; one that is lost commits nothing. Done is a batch when the next one is asked for, or, with
+A partition is released only after the work on its batches has ended and its done offsets are committed, within the
+rebalance timeout; nothing is committed for a lost partition. A batch is done when the next one is asked for, or, with
 ``done=EXPLICIT``, when `Batch.done` or `Record.done` says so.
 """
 
@@ -134,14 +134,14 @@ class Group(Generic[K, V]):
             with runtime.cancel_scope(deadline=deadline, shield=True):
                 try:
                     if self._failure is None:
-                        # Also while members join. What it leaves of the time is for leaving.
+                        # Also while members join. The rest of the time is for leaving the group.
                         with runtime.move_on_after(_COMMIT_PART * self._context.settings.close_timeout):
                             await self._commits.commit(self._owned.values())
                     # The member is no longer kept in the group while it leaves.
                     self._scope.cancel()
                     if self._leaves:
                         if self._member.state is not MemberState.STABLE:
-                            # On a new connection: on this one it would stand behind our join.
+                            # On a new connection: on this one it would queue behind our join.
                             self._coordinator.close()
                         await self._task.leave()
                 except ClientError as failure:
@@ -159,7 +159,7 @@ class Group(Generic[K, V]):
     # What the membership asks.
 
     def subscription(self) -> Sequence[str]:
-        """Return the topics that are subscribed to, as far as they exist."""
+        """Return the subscribed topics: those named, or the existing ones that match the pattern."""
         if self._pattern is None:
             self._subscribed = list(self._topics)
         else:
@@ -175,11 +175,11 @@ class Group(Generic[K, V]):
         )
 
     def counts(self, topics: Sequence[str]) -> Mapping[str, int]:
-        """Return the partition counts of topics, as far as they are known."""
+        """Return the partition counts of those topics that are known."""
         return self._context.metadata.counts(topics)
 
     async def release(self, partitions: Sequence[TopicPartition]) -> None:
-        """Let the work on partitions end, commit, and give them up."""
+        """Wait until the work on partitions has ended, commit, and release them."""
         owned = [self._owned[place] for place in partitions if place in self._owned]
         for each in owned:
             each.draining = True
@@ -248,12 +248,12 @@ class Group(Generic[K, V]):
         assigned.set()
 
     def lose(self) -> None:
-        """Give up everything at once: other members may have it already."""
+        """Drop all partitions at once: other members may have them already."""
         for owned in list(self._owned.values()):
             self._drop(owned)
 
     def look_for_changes(self) -> None:
-        """Join again where topics or partition counts have changed; racks are looked at when assigning."""
+        """Join again if topics or partition counts have changed; racks are looked at when assigning."""
         member = self._member
         if member.state is not MemberState.STABLE:
             return
@@ -304,7 +304,7 @@ class Group(Generic[K, V]):
         self._assigned.set()
 
     async def _prepared(self, batch: Batch[Any, Any], fetched: Fetched) -> bool:
-        """Have a batch's schemas looked up; return False where the batch counts no more, or comes again later.
+        """Look up a batch's schemas; return False if the batch is obsolete, or will come again later.
 
         Meanwhile no other batch is handed out: they most likely need the same.
         """
@@ -364,7 +364,7 @@ class Group(Generic[K, V]):
 
     @property
     def _leaves(self) -> bool:
-        """Whether the coordinator is to know when we go; of a static member it is not."""
+        """Whether to send LeaveGroup at the end: as the option ``leave`` says, by default only for a dynamic member."""
         return self._member.instance_id is None if self._settings.leave is None else self._settings.leave
 
     def _changed(self, owned: OwnedPartition) -> None:
@@ -421,7 +421,7 @@ class Group(Generic[K, V]):
 
     async def _wait_assigned(self) -> None:
         """Wait until partitions were assigned, batches have come or something failed."""
-        if self._assigned.is_set():  # one that is not may have another task in it
+        if self._assigned.is_set():  # an unset event stays: another task may be waiting for it
             self._assigned = runtime.new_event()
         await self._assigned.wait()
 

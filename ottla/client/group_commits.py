@@ -1,7 +1,7 @@
 """Committing what is done of a member's partitions: one commit at a time, repeated until it counts or they are lost.
 
-Commits have a connection of their own: while members join, they are legal under the old generation, and would stand
-behind our own JoinGroup on that of the membership.
+Commits have a connection of their own: while members join, they are legal under the old generation, and would queue
+behind our own JoinGroup on the membership's connection.
 """
 
 import logging
@@ -27,7 +27,7 @@ class GroupCommits:
     Args:
         context: The client's connections.
         membership: The member.
-        task: Keeps the member in its group; what a commit's answer says of the group is its affair.
+        task: Keeps the member in its group, and handles what a commit's answer says about the group.
         settings: How the group reads.
     """
 

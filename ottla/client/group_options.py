@@ -29,10 +29,10 @@ class GroupOptions(FetchOptions, total=False):
         leave: Whether to leave the group at the end; None: yes, unless static.
         assignors: cooperative-sticky (the default), sticky, range, roundrobin; the preferred first. A group moves
             from eager to cooperative by two rolling restarts, the first with both.
-        session_timeout: Without heartbeats for so long, the coordinator drops the member (45).
+        session_timeout: Without heartbeats for this long, the coordinator drops the member (45).
         heartbeat_interval: Between heartbeats (3).
         rebalance_timeout: How long work on a partition may take to end (60).
-        stall_timeout: Leave the group where no batch is asked for during so long (None: never); batches in hand are
+        stall_timeout: Leave the group if no batch is asked for in this time (None: never); batches in hand are
             lost then, and tasks of `Group.run` cancelled. It joins again once a batch is asked for. Java's
             ``max.poll.interval.ms``.
         on_commit: See the offsets of each commit.

@@ -31,7 +31,7 @@ class Parked:
 
 
 class Intake:
-    """The way of records into a producer's batches.
+    """Accepts records into a producer's batches.
 
     Args:
         routes: The topics that were sent to.

@@ -216,7 +216,7 @@ class Membership:
         self.is_leader = leader == member_id
 
     def synced(self, assigned: Sequence[TopicPartition]) -> None:
-        """Take over the assignment, of which what others must release first is not part."""
+        """Take over the assignment, without the partitions that other members must release first."""
         self.move(MemberEvent.SYNCED)
         self.owned = set(assigned)
         self._owned_in = self.generation

@@ -1,8 +1,8 @@
 """The shell around `membership`: joins, heartbeats, and what must happen between an old assignment and a new one.
 
-Eager: what we have is drained and released, then joined. Cooperative: joined with what we have, which goes on being
-worked on; what must go is drained and released after it, and joined again. Heartbeats run in a task and over a
-connection of their own, through all of that.
+Eager: drain and release what we have, then join. Cooperative: join with what we have, while work on it goes on; then
+drain and release what must go, and join again. Heartbeats run in a task and over a connection of their own, through all
+of that.
 """
 
 import logging
@@ -39,15 +39,15 @@ class AssignmentOwner(Protocol):
     """What a group does about its member's assignments."""
 
     def subscription(self) -> Sequence[str]:
-        """Return the topics that are subscribed to, as far as they exist."""
+        """Return the subscribed topics: those named, or the existing ones that match the pattern."""
         ...
 
     def counts(self, topics: Sequence[str]) -> Mapping[str, int]:
-        """Return the partition counts of topics, as far as they are known."""
+        """Return the partition counts of those topics that are known."""
         ...
 
     async def release(self, partitions: Sequence[TopicPartition]) -> None:
-        """Let the work on partitions end, commit, and give them up."""
+        """Wait until the work on partitions has ended, commit, and release them."""
         ...
 
     async def acquire(self, partitions: Sequence[TopicPartition]) -> None:
@@ -55,11 +55,11 @@ class AssignmentOwner(Protocol):
         ...
 
     def lose(self) -> None:
-        """Give up everything at once: other members may have it already."""
+        """Drop all partitions at once: other members may have them already."""
         ...
 
     def look_for_changes(self) -> None:
-        """Join again where the metadata say something else than at the last join."""
+        """Join again if the metadata have changed since the last join."""
         ...
 
 
@@ -112,7 +112,7 @@ class MembershipTask:
             self._rejoin.set()
 
     def lost(self, reason: str) -> None:
-        """Give everything up, and join anew."""
+        """Drop all partitions, and join anew."""
         _log.warning("group %r: the member is lost: %s", self._member.group_id, reason)
         self._unstable()
         self._member.move(MemberEvent.LOST)
@@ -120,11 +120,11 @@ class MembershipTask:
         self.rejoin(reason)
 
     async def step_out(self, reason: str, *, leaves: bool) -> None:
-        """Give everything up and stay outside of the group until `come_back`, whatever happens meanwhile.
+        """Drop all partitions, and stay outside of the group until `come_back`, whatever happens meanwhile.
 
         Args:
             reason: Why, for the log.
-            leaves: Whether to say so to the coordinator; else it finds out by the session's end.
+            leaves: Whether to send LeaveGroup; else the coordinator waits for the session to expire.
         """
         member = self._member
         _log.warning("group %r: stepping out of the group: %s", member.group_id, reason)
@@ -245,7 +245,7 @@ class MembershipTask:
         return decode_assignment(bytes(answer.assignment))
 
     async def _learn(self, topics: Sequence[str]) -> None:
-        """See that the metadata have the topics of all members, those that are not ours included."""
+        """Make sure that the metadata have the topics of all members, including those that are not ours."""
         self._watch(topics)
         if any(topic not in self._context.metadata.topics for topic in topics):
             with runtime.move_on_after(self._heartbeat_interval):

@@ -1,7 +1,7 @@
 """A budget of bytes with waiters who are served in the order they came. No I/O.
 
-A grant is a call: what waits for room is done at the moment the room is there, in order, so that nobody can slip in
-between. One who comes later waits behind, even where a smaller piece would fit.
+A grant is a callback: it runs at the moment the room is there, in order, so that nothing can slip in between. A later
+request waits behind earlier ones, even if it is smaller and would fit.
 """
 
 from collections import OrderedDict
@@ -31,7 +31,7 @@ class MemoryBudget:
 
     @property
     def available(self) -> int:
-        """How many nobody has."""
+        """How many are not taken, those that waiters are in line for included."""
         return self.free + self._kept_back
 
     def take_nowait(self, size: int) -> bool:

@@ -86,7 +86,7 @@ class ClusterMetadata:
             self._update_topic(topic)
 
     def update_brokers(self, answer: MetadataResponse) -> None:
-        """Take over which brokers live and which is the controller, and nothing of topics."""
+        """Take over the live brokers and the controller, and leave topics as they are."""
         self.version += 1
         if answer.cluster_id is not None:
             self.cluster_id = answer.cluster_id

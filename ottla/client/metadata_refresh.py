@@ -27,9 +27,9 @@ from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 _log = logging.getLogger(__name__)
 
 TOPIC_MAX_IDLE_S: Final = 300.0
-"""A topic that nobody used for so long is not asked for any more (``metadata.max.idle.ms``)."""
+"""A topic that was unused for this long is no longer asked for (``metadata.max.idle.ms``)."""
 _QUIET_S: Final = 2.0
-"""Without a question for so long, the next one is answered without delay again."""
+"""After this long without a request for metadata, the next one is sent without delay again."""
 
 
 class MetadataRefresh:

@@ -27,11 +27,11 @@ class Metrics:
         self._gauges: dict[str, Callable[[], float]] = {}
 
     def add(self, name: str, count: int = 1) -> None:
-        """Count."""
+        """Add to a counter."""
         self.counters[name] += count
 
     def gauge(self, name: str, read: Callable[[], float]) -> None:
-        """Have a number computed when the metrics are read."""
+        """Register a function that computes a number when the metrics are read."""
         self._gauges[name] = read
 
     def remove_gauge(self, name: str) -> None:

@@ -37,7 +37,7 @@ class CommittedOffset(NamedTuple):
 async def commit_once(
     coordinator: CoordinatorLink, member: Membership, offsets: Mapping[TopicPartition, CommittedOffset]
 ) -> Reaction:
-    """Commit, once; return what the answer asks for.
+    """Commit once; return what to do about the answer.
 
     Raises:
         BrokerUnreachable: The coordinator cannot be reached, or did not answer.

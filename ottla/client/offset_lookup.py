@@ -18,7 +18,7 @@ _LATEST: Final = Endpoint.LATEST.value
 
 
 def _timestamp(start: Start) -> int:
-    """Return what ListOffsets is asked for a start that is no offset."""
+    """Return the timestamp that ListOffsets is asked for, for a start that is not an offset."""
     if isinstance(start, Endpoint):
         return start.value
     if isinstance(start, Tail):

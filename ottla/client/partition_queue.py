@@ -2,15 +2,15 @@
 
 Rules of this file (KIP-98, KIP-360):
 
-- Batches leave in the order of their numbers. A retry goes before everything newer, and alone: what is behind it
+- Batches leave in the order of their numbers. A retry is sent ahead of everything newer, and alone: what is behind it
   waits for its answer.
 - A batch gets its sequence number when it is first drained and keeps it, so that the broker recognises a retry.
-- Where a batch fails after it got a number, those behind it would stand behind a gap:
-  - surely not written: when nothing is on the wire any more, what is behind it is numbered anew from its number, and
-    what is before it keeps its own;
-  - in doubt: the producer's epoch is raised, and what is left is numbered from 0. A batch that is in doubt then
-    itself fails, marked `maybe_written`: sending it under a new epoch could write it twice.
-- After a raised epoch a partition takes it over once nothing under the old one is unanswered.
+- If a batch fails after it got a number, there would be a gap before those behind it:
+  - surely not written: once nothing is on the wire any more, what is behind it is numbered anew from its number, and
+    what is before it keeps its numbers;
+  - in doubt: the producer's epoch is raised, and what is left is numbered from 0. A batch that is itself in doubt then
+    fails, marked `maybe_written`: sending it under a new epoch could write it twice.
+- A partition takes over a raised epoch once nothing sent under the old one is unanswered.
 """
 
 from bisect import insort
@@ -138,7 +138,7 @@ class PartitionQueue:
         return True
 
     def renumber(self) -> list[ProducerBatch]:
-        """Give up the numbers of what waits, as `renumbering` says; nothing may be on the wire.
+        """Drop the numbers of waiting batches, as `renumbering` says; legal only with nothing on the wire.
 
         Returns:
             The batches that cannot be sent again, since they may have been written under the old epoch.
@@ -189,7 +189,7 @@ class PartitionQueue:
         self.on_wire -= 1
 
     def retry(self, batch: ProducerBatch, retry_at: float) -> None:
-        """Send a batch again, before everything newer."""
+        """Send a batch again, ahead of everything newer."""
         batch.retry_at = retry_at
         if not self.waiting or batch.number < self.waiting[0].number:
             self.waiting.appendleft(batch)

@@ -29,7 +29,7 @@ LATEST: Final = Endpoint.LATEST
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """So many offsets before the end."""
+    """A number of offsets before the end."""
 
     count: int
 
@@ -53,7 +53,7 @@ def check_starts(starts: Starts) -> None:
     """Check starts that a user gave.
 
     Raises:
-        ValueError: A time has no time zone, so that it says no moment; or an offset is negative.
+        ValueError: A time has no time zone, so that it names no moment; or an offset is negative.
     """
     for start in starts.values() if isinstance(starts, Mapping) else [starts]:
         if isinstance(start, datetime) and start.tzinfo is None:
@@ -158,7 +158,7 @@ class Position:
         self.validated_in = NO_LEADER_EPOCH
 
     def advance(self, offset: int, last_epoch: LeaderEpoch) -> None:
-        """Go behind what was fetched."""
+        """Move past what was fetched."""
         self.offset = offset
         if last_epoch != NO_LEADER_EPOCH:
             self.last_epoch = last_epoch
@@ -175,7 +175,8 @@ class Position:
         self.number += 1
 
     def prefer(self, replica: BrokerId, until: float) -> None:
-        """Read from a follower that stands closer (KIP-392), for as long as the metadata count."""
+        """Read from a follower that stands closer (KIP-392) until a time on the loop's clock, then from the leader
+        again."""
         self._replica = replica
         self._replica_until = until
 

@@ -1,8 +1,8 @@
 """The producer: records in, acknowledgements out.
 
-`post` appends to the open batch of a partition, and is no task switch: it checkpoints when there is no room, and
-about once a millisecond, not for every record. That is an exception to the rule that each await does. Records are
-encoded when their batch leaves.
+`post` appends to the open batch of a partition, and does not switch tasks: it checkpoints when there is no room, and
+about once a millisecond, not for every record. That is an exception to the rule that every await checkpoints. Records
+are encoded when their batch leaves.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from ottla.client.sender import Sender
 from wire.records.record import Header
 
 DEFAULT_ROOM: Final = 32 * 1024 * 1024
-"""Bytes of records that one producer may have accepted and not seen the end of."""
+"""Bytes of records that one producer may hold without an outcome."""
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -82,8 +82,8 @@ class ProducerBatch:
         timestamps: Milliseconds, one a record.
         left: Bytes that may still be appended.
         opened_at: Seconds: when its first record was accepted.
-        deadline: Seconds: when its delivery has failed.
-        retry_at: Seconds: not sent again before.
+        deadline: Seconds: when its delivery fails.
+        retry_at: Seconds: it is not sent again before.
         attempts: How often it was sent.
         in_doubt: Whether it may have been written by an attempt without an answer.
         identity: The producer id and epoch that it was sent under.
@@ -163,7 +163,7 @@ class ProducerBatch:
         return self._room - self.left
 
     def untake(self) -> int:
-        """Return what was taken from the budget; from now on that is nothing."""
+        """Set what is taken from the budget to nothing, and return what it was."""
         taken = self.taken
         self._room = self.left
         return taken
@@ -261,7 +261,7 @@ class ProducerBatch:
         base_offset: int = UNKNOWN_OFFSET,
         log_append_time: int = NO_TIMESTAMP,
     ) -> None:
-        """Set the outcome, once, and call who waits for it."""
+        """Set the outcome, once, and call those that wait for it."""
         assert not self.done
         self.done = True
         self.error = error

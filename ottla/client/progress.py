@@ -84,5 +84,5 @@ class Progress:
             self.position = undone
 
     def forget_work(self) -> None:
-        """Count nothing of what is in work any more: the position was moved, or the partition is lost."""
+        """Ignore the batches in work from now on: the position was moved, or the partition is lost."""
         self._handed.clear()

@@ -89,7 +89,7 @@ class Reader(Generic[K, V]):
         return self
 
     async def _leave_out_empty(self, places: Iterable[TopicPartition]) -> None:
-        """End at once what begins at its stop or behind it: no batch would ever come."""
+        """End at once the partitions that begin at or behind their stop: no batch would ever come."""
         if self._left is None:
             return
         starts = {place: start for place in places if (start := start_for(self._starts, place)) is not None}

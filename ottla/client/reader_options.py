@@ -44,7 +44,7 @@ class FetchOptions(TypedDict, total=False):
 
     Attributes:
         isolation: `READ_COMMITTED` hides open and aborted transactions; default `READ_UNCOMMITTED`.
-        min_bytes: A broker waits for so many (1).
+        min_bytes: A broker waits for this many (1).
         max_wait: ... for this long (0.5).
         max_bytes: The most bytes of an answer (50 MiB).
         partition_bytes: The most bytes of one partition in an answer (1 MiB).

@@ -324,7 +324,7 @@ class Batch(Generic[K, V]):
         return part
 
     def parts(self, max_records: int) -> "list[Batch[K, V]]":
-        """Divide the batch into ones of at most so many records; each ends where the next begins."""
+        """Divide the batch into ones of at most ``max_records`` records; each ends where the next begins."""
         count = len(self)
         if count <= max_records:
             return [self]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 _RUN_MIN: Final = 8
-"""Fields alike in a row, on average, from which patterns pay."""
+"""The average length of a run of like fields from which `struct` patterns are faster."""
 
 
 class Columns(Protocol):

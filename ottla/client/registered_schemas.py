@@ -27,7 +27,7 @@ class RegisteredSchema:
 
 
 class SchemaSource(Protocol):
-    """Who knows schemas by their ids."""
+    """Returns schemas by their ids."""
 
     async def by_id(self, schema_id: int) -> RegisteredSchema:
         """Return the schema with an id; raises `SchemaRegistryError`."""

@@ -16,7 +16,7 @@ from ottla.client.producer_batch import ProducerBatch
 from wire.types import TopicPartition
 
 _KEYS_KEPT: Final = 50_000
-"""How many keys a topic's partitions are remembered of."""
+"""For how many keys of a topic the partition is remembered."""
 
 
 class Route:
@@ -151,7 +151,7 @@ class Route:
                 yield self.queues[number], some_keys, some
 
     def ends(self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None) -> list[int]:
-        """Return how many bytes the records up to each of them take at most, itself included.
+        """Return, for each record, the most bytes that it and those before it take.
 
         Raises:
             TypeError: A key or value is neither bytes nor None.

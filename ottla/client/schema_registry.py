@@ -118,8 +118,8 @@ class SchemaRegistry:
 
         Args:
             subject: Of topic t's values it is "t-value", of its keys "t-key".
-            schema: What is written, and what all that is read is brought to. None: the subject's newest is written,
-                and what is read stays as it was written.
+            schema: The schema to write with, and to convert to when reading. None: write with the subject's newest, and
+                read values as they were written.
             register: Register ``schema``, where it is not; else it must be.
 
         Raises:

@@ -52,7 +52,7 @@ class TransactionGate(Protocol):
         ...
 
     def may_send(self, partition: TopicPartition) -> bool:
-        """Return whether a partition is part of the transaction; see to it where it is not yet."""
+        """Return whether a partition is part of the transaction; have it added if it is not."""
         ...
 
 
@@ -90,7 +90,7 @@ class Sender:
     async def wait_answered(self) -> None:
         """Wait until no batch is on the wire."""
         while self._accumulator.on_wire:
-            if self._answer_came.is_set():  # one that is not may have another task in it
+            if self._answer_came.is_set():  # an unset event stays: another task may be waiting for it
                 self._answer_came = runtime.new_event()
             await self._answer_came.wait()
 
@@ -105,7 +105,7 @@ class Sender:
             await runtime.checkpoint()
 
     def _drain(self, now: float) -> bool:
-        """Send what is due once around; return whether something was sent."""
+        """Send what is due, in one round; return whether something was sent."""
         accumulator = self._accumulator
         self._next_at = accumulator.expire(now, self._why_waiting)
         if accumulator.wants_identity and self._transaction is None:
@@ -206,7 +206,8 @@ class Sender:
         try:
             link.start(request, done, timeout_s=settings.request_timeout, answered=settings.acks != 0)
         except ClientError as error:
-            # Nothing was sent, or it broke while sending: a part of the frame may have arrived, never all of it.
+            # Nothing was sent, or the connection broke while sending: the broker may have a part of the frame, never
+            # all.
             self._lost(link, batches, error, in_doubt=False)
 
     def _answered(self, link: BrokerLink, batches: list[ProducerBatch], result: Any) -> None:

@@ -23,9 +23,9 @@ class ConnectionSettings:
         retry_backoff_max: The longest such wait.
         connection_setup_timeout: How long the first attempt to connect may take; doubles to the maximum.
         connection_setup_timeout_max: The longest such time.
-        connections_max_idle: A connection without requests for so long is closed.
+        connections_max_idle: A connection without requests for this long is closed.
         metadata_max_age: How old metadata grow before they are asked for again.
-        rebootstrap_after: Without metadata for so long, the bootstrap addresses are used anew (KIP-1102).
+        rebootstrap_after: Without metadata for this long, the bootstrap addresses are used again (KIP-1102).
         close_timeout: How long leaving a block may take while brokers are away.
         tls: The context to wrap connections with; None for plain TCP.
         sasl: The mechanism and credentials; None for none.

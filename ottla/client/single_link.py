@@ -1,4 +1,4 @@
-"""A connection to one address, without a cluster around it: for what looks at a single broker."""
+"""A connection to one address, without a cluster around it: for tools that look at a single broker."""
 
 from types import TracebackType
 
@@ -20,7 +20,7 @@ class SingleLink:
         settings: How; ``connection_setup_timeout`` bounds the connection and, once more, the negotiation.
 
     Raises:
-        BrokerUnreachable: On entering: nobody accepts there, or who does is no Kafka broker.
+        BrokerUnreachable: On entering: nothing listens there, or it is not a Kafka broker.
         AuthenticationError: On entering: the broker refuses us, or its certificate is refused.
     """
 

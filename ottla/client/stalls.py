@@ -1,4 +1,4 @@
-"""Whether anybody asks for a group's batches: a member whose program stands still should give its partitions up."""
+"""Whether the program asks for a group's batches: a member whose program has stalled should release its partitions."""
 
 from types import TracebackType
 

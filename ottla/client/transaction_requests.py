@@ -197,7 +197,7 @@ def _partition_codes(answer: Any) -> Iterable[int]:
         for topic in answer.results_by_topic_v3_and_below
         for each in topic.results_by_partition
     ]
-    # Beside another partition's error: not tried. What counts is that error.
+    # OPERATION_NOT_ATTEMPTED only says that another partition has an error: that error counts.
     return [code for code in found if code != Error.OPERATION_NOT_ATTEMPTED] or found
 
 

@@ -172,7 +172,7 @@ class TransactionalProducer:
         try:
             await self._requests.end(identity, committed=True)
         except runtime.cancelled():
-            # The answer may be on its way: what became of it must be known, or said not to be.
+            # The answer may be on its way: learn the outcome, or say that it is unknown.
             with runtime.cancel_scope(deadline=self._deadline(), shield=True):
                 await self._requests.end(identity, committed=True)
                 return
@@ -258,7 +258,7 @@ class Transaction:
         self._positions: dict[str, dict[TopicPartition, CommittedOffset]] = {}
 
     def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Have offsets of a group without members committed with the records, whatever they are offsets of."""
+        """Commit offsets of a group without members together with the records, whatever the offsets stand for."""
         self._positions.setdefault(group_id, {}).update(offsets)
 
     async def __aenter__(self) -> Self:

@@ -94,7 +94,7 @@ _FATAL: Final = frozenset(
 
 
 def verdict_on(error: Error) -> Verdict:
-    """Return what a coordinator's answer means; what is not known to be repairable aborts."""
+    """Return what a coordinator's answer means; an error that is not known to be repairable aborts."""
     if error is Error.NONE:
         return Verdict.DONE
     if error in _RETRIES:

@@ -3,9 +3,9 @@
     async with connect("127.0.0.1:9092,127.0.0.1:9093") as kafka:
         await kafka.admin.create_topics([NewTopic("orders", partitions=3, replication_factor=3)])
 
-What the controller must do is sent to it, and again to its successor where it has changed meanwhile. After a
-broken connection a request is sent again: whether it was carried out the first time is unknown, so that a
-creation may answer that the topic exists.
+A request for the controller is sent again to its successor if the controller changes meanwhile. After a broken
+connection a request is sent again, although the first one may have been carried out: a creation can then report that
+the topic exists.
 """
 
 from ottla.client.admin.client import Admin

@@ -11,11 +11,11 @@ _Code = TypeVar("_Code", ResourceType, PatternType, Operation, Permission)
 
 
 class Acl(NamedTuple):
-    """One rule and the resources that it is about.
+    """One rule and the resources that it applies to.
 
     Attributes:
         resource_type: The type of resource.
-        name: Its name, or what names begin with.
+        name: Its name, or a prefix of names.
         pattern_type: LITERAL or PREFIXED.
         principal: `User:name`; `User:*` is everybody.
         host: The client's address, or `*`.
@@ -33,9 +33,9 @@ class Acl(NamedTuple):
 
 
 class AclSelection(NamedTuple):
-    """Which rules are meant; None is any.
+    """A filter of rules; None matches any value.
 
-    With `pattern_type` MATCH those of every pattern that applies to a resource of this name.
+    With `pattern_type` MATCH it selects the rules of every pattern that applies to a resource of this name.
     """
 
     resource_type: ResourceType | None = None
@@ -48,16 +48,16 @@ class AclSelection(NamedTuple):
 
 
 class AclsAdmin:
-    """The part of the admin client that is about access rules."""
+    """The admin client's calls for access rules."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
 
     async def create_acls(self, acls: Sequence[Acl]) -> None:
-        """Create rules; one that exists is created.
+        """Create rules; creating one that exists succeeds.
 
         Raises:
-            ClientError: of the first rule that was refused; others may have been created.
+            ClientError: for the first rule that was refused; others may have been created.
         """
         request = create_acls.CreateAclsRequest(
             creations=[
@@ -78,7 +78,7 @@ class AclsAdmin:
             raise_for(result.error_code, result.error_message, f"the rule for {acl.principal}")
 
     async def list_acls(self, selection: AclSelection = AclSelection()) -> list[Acl]:  # noqa: B008 - immutable
-        """Return the rules that are meant, sorted.
+        """Return the rules that match the selection, sorted.
 
         Raises:
             ClientError: the cluster refuses, or has no authorizer.
@@ -109,10 +109,10 @@ class AclsAdmin:
         )
 
     async def delete_acls(self, selections: Sequence[AclSelection]) -> list[Acl]:
-        """Delete the rules that are meant, and return them.
+        """Delete the rules that match any of the selections, and return them.
 
         Raises:
-            ClientError: of the first that could not be deleted; others may have been.
+            ClientError: for the first that could not be deleted; others may have been deleted.
         """
         request = delete_acls.DeleteAclsRequest(
             filters=[

@@ -21,8 +21,8 @@ class Admin:
 
     Each call takes at most the client's ``api_timeout``, and raises `ClientError`, with the broker's `error`, where the
     cluster refuses, `BrokerUnreachable` where it cannot be reached in time, and `UnsupportedByBroker` where the broker
-    does not serve what is asked. Cancelled, a call leaves it open whether the cluster carried it out. The calls are
-    those of its parts, which say what each does.
+    does not serve what is asked. After a cancellation it is unknown whether the cluster carried the call out. Each call
+    is documented in the class that it comes from, such as `TopicsAdmin`.
 
     Args:
         router: Finds the brokers.
@@ -95,7 +95,7 @@ class Admin:
         self.alter_scram_credentials = users.alter_scram_credentials
 
     async def lag(self, group_id: str) -> dict[TopicPartition, int]:
-        """Return how many offsets each partition's end is ahead of what a group has committed there.
+        """Return how many offsets each partition's end is ahead of the group's committed offset.
 
         A partition whose end is not known in time is left out.
 

@@ -18,7 +18,7 @@ from wire.types import BrokerId
 
 
 class ConfigsAdmin:
-    """The part of the admin client that is about configurations."""
+    """The admin client's calls for configurations."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
@@ -30,7 +30,7 @@ class ConfigsAdmin:
 
         Args:
             resources: Which ones.
-            synonyms: Whether to tell all the places that each value could come from.
+            synonyms: Whether to list every place that each value could come from.
 
         Raises:
             ClientError: of the first resource that has an error.
@@ -116,7 +116,7 @@ class ConfigsAdmin:
             raise problem
 
     async def _on_named(self, broker_id: BrokerId | None, request: Request) -> Any:
-        """Ask the broker that the resources name, where they do: a broker answers for itself only."""
+        """Ask the broker that the resources name, if they name one: a broker answers only for itself."""
         return await (
             self._router.ask_any(request)
             if broker_id is None

@@ -1,4 +1,4 @@
-"""What the admin client is given and gives: plain values."""
+"""Arguments and results of the admin client: plain values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from wire.types import BrokerId, LeaderEpoch, Offset, TopicId, WallMs
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create: counts of -1 leave them to the broker's defaults; an assignment rules out both."""
+    """A topic to create: a count of -1 means the broker's default; an assignment excludes both counts."""
 
     name: str
     partitions: int = -1
@@ -75,7 +75,7 @@ class Reassignment:
 
 
 class ResourceKind(IntEnum):
-    """What has a configuration, as numbered on the wire."""
+    """The kinds of resource that have a configuration, as numbered on the wire."""
 
     TOPIC = 2
     BROKER = 4
@@ -157,7 +157,7 @@ class ReplicaOnDisk:
 
 @dataclass(frozen=True, slots=True)
 class LogDirectory:
-    """A log directory of a broker; sizes of the volume are -1 where the broker does not tell."""
+    """A log directory of a broker; sizes of the volume are -1 if the broker does not report them."""
 
     path: str
     error: str | None

@@ -1,4 +1,4 @@
-"""Consumer groups: what there is, their members and offsets, and changing the offsets."""
+"""Consumer groups: list and describe them, and change their offsets."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ class CommittedPosition:
 
 
 class GroupsAdmin:
-    """The part of the admin client that is about consumer groups. Needs brokers of version 3.0 or later."""
+    """The admin client's calls for consumer groups. Needs brokers of version 3.0 or later."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
@@ -122,7 +122,7 @@ class GroupsAdmin:
         return await self._router.until_settled(ask)
 
     async def committed_offsets(self, group_id: str) -> dict[TopicPartition, CommittedPosition]:
-        """Return all offsets that a group has committed.
+        """Return all the offsets that a group has committed.
 
         Raises:
             ClientError: the coordinator refuses.
@@ -151,7 +151,7 @@ class GroupsAdmin:
     async def commit_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, CommittedPosition]
     ) -> dict[TopicPartition, Error]:
-        """Set offsets of a group that has no members, and return what became of each.
+        """Set offsets of a group that has no members, and return the result of each.
 
         Raises:
             ClientError: the coordinator cannot be found in time.
@@ -194,7 +194,7 @@ class GroupsAdmin:
         return await self._router.until_settled(ask)
 
     async def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Error]:
-        """Delete groups that have no members, and return what became of each."""
+        """Delete groups that have no members, and return the result of each."""
         from wire.messages import delete_groups as api
 
         outcomes = {}
@@ -217,7 +217,7 @@ class GroupsAdmin:
     async def delete_offsets(
         self, group_id: str, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, Error]:
-        """Delete offsets of topics that no member subscribes to, and return what became of each.
+        """Delete offsets of topics that no member subscribes to, and return the result of each.
 
         Raises:
             ClientError: the coordinator refuses all: there is no such group, or it has members of another protocol.
@@ -260,7 +260,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def _assignment(protocol_type: str, data: bytes) -> tuple[TopicPartition, ...]:
-    """Read what a member was assigned; nothing where its protocol is not the consumers', or the bytes are strange."""
+    """Read what a member was assigned; nothing if its protocol is not the consumers', or the bytes are malformed."""
     if protocol_type != _CONSUMER or not data:
         return ()
     from wire.formats.consumer_protocol import ConsumerProtocolAssignment

@@ -11,7 +11,7 @@ from wire.types import BrokerId, Offset, TopicPartition, WallMs
 
 
 class LogsAdmin:
-    """The part of the admin client that is about logs."""
+    """The admin client's calls for logs."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
@@ -68,11 +68,11 @@ class LogsAdmin:
         """Move replicas to other log directories of their brokers.
 
         Args:
-            targets: The directory that each replica, of a partition at a broker, shall be in.
+            targets: The new directory of each replica, by partition and broker.
 
         Returns:
-            What is wrong with each; None where it moves now, or is there already. A replica that its broker has not
-            got is answered with REPLICA_NOT_AVAILABLE, and made in that directory when it comes.
+            The error of each; None if it is being moved, or is there already. A replica that its broker does not have
+            gets REPLICA_NOT_AVAILABLE, and is created in that directory later.
 
         Raises:
             BrokerUnreachable: a broker does not live, or cannot be reached.
@@ -113,10 +113,10 @@ class LogsAdmin:
         Args:
             wanted: For each partition a time in ms, or -1 for the end, -2 for the start, -3 for the record with
                 the largest timestamp.
-            committed: Whether the end is that of what `read_committed` may read.
+            committed: Whether the end is the last stable offset, up to which `read_committed` reads.
 
         Returns:
-            What was found, or the error of each; offset -1 where no record is that young.
+            What was found, or the error of each; offset -1 if no record is that recent.
         """
         from wire.messages import list_offsets as api
 
@@ -156,7 +156,7 @@ class LogsAdmin:
         """Delete the records of partitions below given offsets, on every replica.
 
         Args:
-            before: The offset that each partition shall start at; -1 deletes everything.
+            before: The new start offset of each partition; -1 deletes everything.
 
         Returns:
             Where each partition starts now, or its error.

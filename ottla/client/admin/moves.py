@@ -18,7 +18,7 @@ class Election(IntEnum):
 
 
 class MovesAdmin:
-    """The part of the admin client that is about replicas and leaders."""
+    """The admin client's calls for replicas and leaders."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
@@ -51,10 +51,10 @@ class MovesAdmin:
         """Begin to move partitions, or cancel their moves.
 
         Args:
-            targets: The replicas that each shall have, None to cancel.
+            targets: The new replicas of each partition, None to cancel its move.
 
         Returns:
-            What is wrong with each; None where its move was begun or cancelled.
+            The error of each; None if its move was begun or cancelled.
 
         Raises:
             ClientError: the controller refuses all of it.
@@ -91,14 +91,14 @@ class MovesAdmin:
     async def elect_leaders(
         self, kind: Election, partitions: Iterable[TopicPartition] | None
     ) -> dict[TopicPartition, ClientError | None]:
-        """Have leaders elected, and wait until they are.
+        """Elect leaders, and wait until they are elected.
 
         Args:
-            kind: Preferred: the first replica of each; unclean: any that lives, where none is in sync.
+            kind: Preferred: the first replica of each; unclean: any live one, if none is in sync.
             partitions: Which ones; None for all, of which those that need no election are left out.
 
         Returns:
-            Why the leader of each was not elected; None where it was.
+            Why the leader of each was not elected; None if it was.
 
         Raises:
             ClientError: the controller refuses all of it.

@@ -15,7 +15,7 @@ _ANY: Final = 2
 
 
 class QuotasAdmin:
-    """The part of the admin client that is about client quotas."""
+    """The admin client's calls for client quotas."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
@@ -26,8 +26,8 @@ class QuotasAdmin:
         """Return entities and their quotas.
 
         Args:
-            wanted: The parts that an entity has to have: a name, None for the default, `object` for any.
-            strict: Whether it may have no others.
+            wanted: The parts that an entity must have: a name, None for the default, `object` for any.
+            strict: Whether to leave out entities that have other parts.
 
         Raises:
             ClientError: the cluster refuses.

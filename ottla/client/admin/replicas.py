@@ -1,4 +1,4 @@
-"""Reading replicas as they are, one broker at a time: what verifying them takes."""
+"""Reading single replicas, one broker at a time, to compare them."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -8,17 +8,17 @@ from wire.errors import Error
 from wire.types import BrokerId, Offset, TopicId, TopicPartition, WallMs
 
 DEBUGGER: Final = BrokerId(-2)
-"""The replica id of a reader whom any replica serves, up to what it knows as the high watermark."""
+"""The replica id that any replica serves, leader or not, up to the high watermark that it knows."""
 _EARLIEST: Final = WallMs(-2)
 
 
 class ReplicaRead(NamedTuple):
-    """What one replica gave.
+    """What one replica returned.
 
     Attributes:
-        error: what is wrong, `Error.NONE` if nothing.
-        high_watermark: as the replica knows it.
-        records: batches from the one that holds the offset on, whole but for the last.
+        error: the replica's error, `Error.NONE` if it has none.
+        high_watermark: the one that the replica knows.
+        records: batches, from the one that holds the offset; the last may be cut off.
     """
 
     error: Error
@@ -47,7 +47,7 @@ class ReplicasAdmin:
             broker_id: Which broker.
             offsets: Where to read from.
             topic_ids: The topics' identities.
-            partition_bytes: How much of each, at most; a batch that is larger is given whole.
+            partition_bytes: How much of each, at most; a larger batch is returned whole.
             max_wait_ms: How long it may wait for something to come.
 
         Raises:
@@ -84,7 +84,7 @@ class ReplicasAdmin:
         }
 
     async def replica_start(self, broker_id: BrokerId, partition: TopicPartition) -> Offset | None:
-        """Return where a broker's replica starts; None where it does not say.
+        """Return where a broker's replica starts; None if the broker does not say.
 
         Raises:
             BrokerUnreachable: the broker does not live, or cannot be reached.

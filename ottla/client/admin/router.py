@@ -1,10 +1,10 @@
 """Which broker a request goes to: any, the controller, a given one, or the leaders of partitions.
 
-What must go to one broker is sent again where another has taken its place meanwhile. After a broken connection
+A request for one role is sent again if another broker has taken that role meanwhile. After a broken connection
 a request is sent again: whether it was carried out the first time is unknown.
 
-Requests go over connections apart from those of producers, whose answers would otherwise stand behind an administrative
-one that takes its time: a broker answers in order.
+Requests have connections of their own: brokers answer in order, so that on a producer's connection a slow
+administrative request would delay the producer's answers.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -23,9 +23,9 @@ from wire.schema import Request
 from wire.types import BrokerId, TopicPartition
 
 ADMIN: Final = "admin"
-"""What the connections are for, by default."""
+"""The default purpose of the connections."""
 BACKOFF_S: Final = (0.02, 0.05, 0.1, 0.2, 0.5)
-"""Between attempts, the last one repeated: a controller's successor is elected within such a time."""
+"""The waits between attempts, the last one repeated: about as long as the election of a controller takes."""
 
 _MOVED: Final = frozenset(
     {
@@ -37,17 +37,17 @@ _MOVED: Final = frozenset(
         Error.KAFKA_STORAGE_ERROR,
     }
 )
-"""What is answered while a partition changes its leader."""
+"""The errors answered while a partition changes its leader."""
 
 MOVING: Final = frozenset(
     {Error.NOT_COORDINATOR, Error.COORDINATOR_NOT_AVAILABLE, Error.COORDINATOR_LOAD_IN_PROGRESS}
 )
-"""What is answered while a group or transaction changes its coordinator, or its topic is being created."""
+"""The errors answered while a group or transaction changes its coordinator, or its topic is being created."""
 
 _GRACE_S: Final = 0.05
-"""How much later than an attempt the loop around it ends, so that the attempt's reason is known."""
+"""How much longer than its last attempt the retry loop lasts, so that the attempt's error is known."""
 _SHOWN_MAX: Final = 5
-"""The most partitions that are named in what is waited for."""
+"""The most partitions named in the text of a wait."""
 
 T = TypeVar("T")
 
@@ -100,12 +100,12 @@ class Router:
         self._context.links.close_purpose(self._purpose)
 
     async def refresh(self) -> ClusterDescription:
-        """Learn anew which brokers live and which is the controller."""
+        """Fetch anew which brokers are live and which is the controller."""
         await self.metadata(MetadataRequest(topics=[]))
         return self._cluster
 
     async def metadata(self, request: MetadataRequest, broker_id: BrokerId | None = None) -> MetadataResponse:
-        """Ask one broker, or any, for metadata, and learn from the answer which brokers live."""
+        """Ask one broker, or any, for metadata, and learn the live brokers from the answer."""
         answer: MetadataResponse = await (
             self.ask_any(request) if broker_id is None else self.ask_broker(broker_id, request)
         )
@@ -260,7 +260,7 @@ class Router:
 
         Args:
             ask: Asks once.
-            passing: More refusals that pass by themselves.
+            passing: Further errors that pass without intervention.
 
         Raises:
             ClientError: It refuses, or is still moving when the time is over, or cannot be reached all that time.
@@ -284,7 +284,7 @@ class Router:
     async def _led_by(
         self, partitions: Collection[TopicPartition], found: dict[TopicPartition, Any]
     ) -> dict[BrokerId, list[TopicPartition]]:
-        """Group partitions by their leaders; what has none gets its error in ``found``."""
+        """Group partitions by their leaders; a partition without one gets its error in ``found``."""
         names = sorted({partition.topic for partition in partitions})
         answer = await self.metadata(
             MetadataRequest(

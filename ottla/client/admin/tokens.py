@@ -19,12 +19,12 @@ class TokenDescription:
     Attributes:
         token_id: Its id, the user name of its login.
         hmac: Its HMAC; in base64 it is the password of its login. A secret.
-        owner: Whom a login stands for, as `User:name`.
+        owner: The principal of such a login, as `User:name`.
         requester: Who asked for it.
         renewers: Who may renew it besides its owner.
         issued_ms: When it was made, in wall time.
-        expires_ms: Until when it holds.
-        max_ms: Until when it can be renewed.
+        expires_ms: When it expires, in wall time.
+        max_ms: The latest time to which it can be renewed, in wall time.
     """
 
     token_id: str
@@ -38,7 +38,7 @@ class TokenDescription:
 
 
 class TokensAdmin:
-    """The part of the admin client that is about delegation tokens."""
+    """The admin client's calls for delegation tokens."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
@@ -50,8 +50,8 @@ class TokensAdmin:
 
         Args:
             renewers: Who may renew it, as type and name.
-            lifetime_ms: How long it can be renewed; negative is as long as the brokers allow.
-            owner: The principal that it stands for; None is the one that asks.
+            lifetime_ms: How long it can be renewed, in milliseconds; negative for the longest that the brokers allow.
+            owner: The token's principal, as type and name; None for the one that asks.
 
         Raises:
             ClientError: the cluster refuses.
@@ -79,7 +79,7 @@ class TokensAdmin:
         )
 
     async def renew_token(self, hmac: bytes, period_ms: int) -> int:
-        """Have a token hold longer, and return until when; a negative period is the brokers' own.
+        """Renew a token for a period in ms, and return when it expires; a negative period means the brokers' default.
 
         Raises:
             ClientError: the cluster refuses.
@@ -90,7 +90,7 @@ class TokensAdmin:
         return answer.expiry_timestamp_ms
 
     async def expire_token(self, hmac: bytes, period_ms: int) -> int:
-        """End a token after a period, and return when; at once for a negative one.
+        """Expire a token after a period in ms, and return when it expires; a negative period expires it now.
 
         Raises:
             ClientError: the cluster refuses.
@@ -105,7 +105,7 @@ class TokensAdmin:
     async def describe_tokens(
         self, owners: Sequence[tuple[str, str]] | None = None
     ) -> list[TokenDescription]:
-        """Return the tokens of some owners, or of all, that this user may see.
+        """Return the tokens of some owners, or of all, that this user is allowed to see.
 
         Raises:
             ClientError: the cluster refuses.

@@ -1,4 +1,4 @@
-"""Topics: what there is, creating, deleting and extending."""
+"""Topics: list, describe, create, extend and delete them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from wire.types import NO_TOPIC_ID, BrokerId
 
 
 class TopicsAdmin:
-    """The part of the admin client that is about topics."""
+    """The admin client's calls for topics."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
@@ -25,14 +25,14 @@ class TopicsAdmin:
     async def describe_topics(
         self, names: Iterable[str] | None, *, broker_id: BrokerId | None = None
     ) -> list[TopicDescription]:
-        """Describe topics, by name; None describes all. Nothing is created by asking.
+        """Describe topics, by name; None describes all. Describing does not create a topic.
 
         Args:
             names: Which topics.
-            broker_id: Whom to ask, where that matters: the controller knows first of what it has decided.
+            broker_id: Which broker to ask, if that matters: the controller is the first to know its own decisions.
 
         Raises:
-            ClientError: one of the named topics does not exist, or may not be seen.
+            ClientError: one of the named topics does not exist, or this user is not allowed to see it.
         """
         topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
@@ -49,13 +49,13 @@ class TopicsAdmin:
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> dict[str, Error]:
-        """Create topics, and wait until the controller has.
+        """Create topics, and wait until the controller has created them.
 
         Returns:
-            What became of each, by name: NONE, or TOPIC_ALREADY_EXISTS.
+            The result of each, by name: NONE, or TOPIC_ALREADY_EXISTS.
 
         Raises:
-            ClientError: another error, of the first topic that has one; the topics before and after it may exist.
+            ClientError: another error, for the first topic that has one; the topics before and after it may exist.
         """
         from wire.messages import create_topics as api
 

@@ -30,7 +30,7 @@ class ListedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """A transactional id; while markers are on their way, `partitions` are those that have not got theirs."""
+    """A transactional id; while markers are on their way, `partitions` are those that still lack theirs."""
 
     transactional_id: str
     coordinator: BrokerId
@@ -56,14 +56,14 @@ class ProducerDescription:
 
 @dataclass(frozen=True, slots=True)
 class FencedProducer:
-    """What a transactional id has after a fence: whoever used it before has an older epoch, or another producer id."""
+    """The producer of a transactional id after a fence: earlier users have an older epoch, or another producer id."""
 
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
 
 
 class TransactionsAdmin:
-    """The part of the admin client that is about transactions. Needs brokers of version 3.0 or later."""
+    """The admin client's calls for transactions. Needs brokers of version 3.0 or later."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
@@ -180,9 +180,9 @@ class TransactionsAdmin:
     ) -> dict[str, FencedProducer | ClientError]:
         """Shut out the producers that use some transactional ids, and abort what they have open.
 
-        Each id gets its next epoch, as by a new producer of that name: what its present producer asks for afterwards
-        is refused, and no record of it is accepted. An id that no coordinator knows is created. Where a transaction is
-        open, the outcome comes when all its partitions have their markers.
+        Each id gets its next epoch, as by a new producer of that name: later requests of its present producer are
+        refused, its records included. An id that no coordinator knows is created. If a transaction is open, the outcome
+        comes once all its partitions have their markers.
 
         Returns:
             The outcome of each id.
@@ -248,7 +248,7 @@ class TransactionsAdmin:
                             name=partition.topic, partition_indexes=[partition.partition]
                         )
                     ],
-                    # A partition that no coordinator has written to yet tells -1.
+                    # A partition that no coordinator has written to yet reports -1.
                     coordinator_epoch=max(coordinator_epoch, 0),
                 )
             ]

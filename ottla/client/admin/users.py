@@ -18,7 +18,7 @@ SALT_SIZE = 16
 
 
 class UsersAdmin:
-    """The part of the admin client that is about users."""
+    """The admin client's calls for users."""
 
     def __init__(self, router: Router) -> None:
         self._router = router

@@ -89,7 +89,7 @@ class NurseryBlock(Protocol):
 
 
 class Limiter(Protocol):
-    """Turns, of which only so many are out at a time."""
+    """A limited number of turns that tasks hold at a time."""
 
     async def acquire_on_behalf_of(self, borrower: Any) -> None:
         """Wait for a turn."""

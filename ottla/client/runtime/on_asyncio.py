@@ -70,7 +70,7 @@ async def run_in_thread(function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
 
 
 _waiting: dict[socket.socket, set[asyncio.Future[None]]] = {}
-"""Who waits for which socket: asyncio does not tell them when it is closed."""
+"""The waiters of each socket: asyncio does not wake them when it is closed."""
 
 
 async def wait_readable(sock: socket.socket) -> None:
