@@ -76,14 +76,14 @@ class StoredBatch(NamedTuple):
 
     @property
     def timestamp_type(self) -> str:
-        """Who set the timestamps, in Kafka's words."""
+        """Who set the timestamps, in Kafka's terms."""
         if self.magic == 0:
             return "NoTimestampType"
         return "LogAppendTime" if self._attributes & _TIMESTAMP_TYPE_BIT else "CreateTime"
 
     @property
     def max_timestamp(self) -> int:
-        """The greatest of its records."""
+        """The greatest timestamp of its records."""
         if self.header is not None:
             return self.header.max_timestamp
         if self.magic == 0:
@@ -99,10 +99,10 @@ class StoredBatch(NamedTuple):
         return attributes
 
     def records(self) -> Iterator[tuple[Record, LegacyMessage | None]]:
-        """Return the records; those of old formats with the messages that they were.
+        """Return the records; those of old formats with the messages that they came in.
 
         Raises:
-            CorruptRecordError: they do not read.
+            CorruptRecordError: they cannot be decoded.
             UnsupportedCompressionError: the codec is unknown.
         """
         if self.header is not None:
@@ -128,7 +128,7 @@ def read_batches(path: Path, start: int = 0, size_max: int | None = None) -> Ite
     Args:
         path: the .log.
         start: where the first one begins.
-        size_max: how many bytes from there are looked at; all where None.
+        size_max: how many bytes from there are read; all if None.
 
     Raises:
         DumpError: a batch's size is impossible.

@@ -1,4 +1,4 @@
-"""How keys and values of records are printed: as text or numbers, or as what internal topics hold."""
+"""How keys and values of records are printed: as text or numbers, or decoded as those of internal topics."""
 
 import json
 import struct
@@ -44,10 +44,10 @@ _PACKAGES: Final = ("org.apache.kafka.tools.api.", "kafka.serializer.", "")
 
 
 def plain_decoder(key_class: str, value_class: str) -> Decoder:
-    """Make a decoder of two of Kafka's own decoder classes.
+    """Make a decoder from two of Kafka's own decoder classes.
 
     Raises:
-        DumpError: a class is none of those that we have: Java classes cannot be loaded.
+        DumpError: a class is not one of those built in: Java classes cannot be loaded.
     """
     read_key, read_value = _decode_by(key_class), _decode_by(value_class)
 
@@ -108,7 +108,7 @@ def decode_offsets(record: Record) -> tuple[str | None, str | None]:
 
 
 def _open_protocol(member: dict[str, Any], name: str, kind: type[Data]) -> None:
-    """Replace the bytes of the consumer protocol by what they say; leave bytes that do not decode."""
+    """Decode the bytes of the consumer protocol in place; leave bytes that do not decode."""
     import base64
 
     data = base64.b64decode(member[name])
@@ -123,7 +123,7 @@ def decode_transactions(record: Record) -> tuple[str | None, str | None]:
     """Print a record of `__transaction_state`.
 
     Raises:
-        DumpError: it does not read.
+        DumpError: it cannot be decoded.
     """
     try:
         if record.key is None:

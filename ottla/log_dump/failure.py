@@ -1,5 +1,5 @@
-"""What stops a dump."""
+"""The error that stops a dump."""
 
 
 class DumpError(Exception):
-    """A file that cannot be read as what its name says; the text is for the operator."""
+    """A file's content is not what its name says; the text is for the operator."""

@@ -1,4 +1,4 @@
-"""The lines of index files, and what is wrong with them when compared with their .log.
+"""The lines of index files, and the errors found by comparing them with their .log.
 
     .index      relative offset [4] int32, position [4] int32; the last offset of the batch at that position
     .timeindex  timestamp [8] int64, relative offset [4] int32
@@ -29,14 +29,14 @@ Pairs = dict[Path, list[tuple[int, int]]]
 
 @dataclass(slots=True)
 class Complaints:
-    """What is wrong, by file; printed after all files have been dumped.
+    """The errors found, by file; printed after all files have been dumped.
 
     Attributes:
         index_mismatches: offset in the index, and in the log.
         time_mismatches: timestamp in the index, and in the log.
         out_of_order: timestamp, and the one before it.
-        not_found: indexed offset, and what is in the log in its place.
-        gaps: offsets that follow each other without being neighbours.
+        not_found: indexed offset, and the offset in the log in its place.
+        gaps: pairs of successive offsets that are not consecutive.
     """
 
     index_mismatches: Pairs = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Complaints:
     gaps: Pairs = field(default_factory=dict)
 
     def lines(self) -> Iterator[str]:
-        """Return them in Kafka's words and order."""
+        """Return the lines of the errors, in Kafka's words and order."""
         for path, pairs in self.index_mismatches.items():
             yield f"Mismatches in :{path}"
             yield from (f"  Index offset: {one}, log offset: {other}" for one, other in reversed(pairs))
@@ -114,7 +114,7 @@ def time_index_lines(path: Path, options: IndexOptions, complaints: Complaints) 
     """Return the lines of a .timeindex.
 
     Raises:
-        DumpError: it is not sane, or the .log does not read.
+        DumpError: it is not sane, or the .log cannot be decoded.
         OSError: a file cannot be read.
     """
     base = base_offset_of(path)
@@ -157,7 +157,7 @@ def aborted_lines(path: Path) -> Iterator[Line]:
     """Return the lines of a .txnindex.
 
     Raises:
-        DumpError: it does not read.
+        DumpError: it cannot be decoded.
         OSError: the file cannot be read.
     """
     data = path.read_bytes()
@@ -182,7 +182,7 @@ def snapshot_lines(path: Path) -> Iterator[Line]:
     """Return the lines of a producers' .snapshot.
 
     Raises:
-        DumpError: it does not read.
+        DumpError: it cannot be decoded.
         OSError: the file cannot be read.
     """
     try:

@@ -1,4 +1,4 @@
-"""What a dump prints: lines with fields, as Kafka's text or as JSON, and remarks in words."""
+"""The output of a dump: lines with fields, as Kafka's text or as JSON, and remarks in words."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ class Line(NamedTuple):
     fields: Mapping[str, Value]
 
     def text(self) -> str:
-        """Write it as Kafka does."""
+        """Return the line as Kafka prints it."""
         if self.kind == "remark":
             return str(self.fields["text"])
         line = " ".join(f"{name}: {_value(name, value)}" for name, value in self.fields.items())
@@ -32,16 +32,16 @@ class Line(NamedTuple):
         if "isValid" in self.fields:  # an old format's, after which Kafka prints a brace
             crc = f"crc: {self.fields['crc']}"
             line = line.replace(crc, crc + "}", 1)
-        # Of a record that shows nothing but its payload, Kafka forgets the beginning.
+        # Kafka omits the leading bar of a record that shows only its payload.
         return f" {line}" if next(iter(self.fields)) == "payload" else f"| {line}"
 
     def as_json(self, file: str) -> str:
-        """Write it as an object of its file's."""
+        """Return the line as a JSON object that names its file."""
         return json.dumps({"file": file, "kind": self.kind, **self.fields})
 
 
 def remark(text: str) -> Line:
-    """Make a line that has no fields."""
+    """Make a line of plain text."""
     return Line("remark", {"text": text})
 
 

@@ -1,4 +1,4 @@
-"""The lines of a .log file: one of each batch, and with `deep` one of each record."""
+"""The lines of a .log file: one for each batch, and with `deep` one for each record."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class LogOptions:
     Attributes:
         deep: records too.
         decoder: prints their keys and values; None leaves these out.
-        record_metadata: print what else a record has.
+        record_metadata: print the other fields of a record.
         max_bytes: how much of the file is looked at; None for all.
     """
 
@@ -37,10 +37,10 @@ def log_lines(path: Path, options: LogOptions, gaps: list[tuple[int, int]]) -> I
     Args:
         path: the file; its name begins with its base offset.
         options: what is printed.
-        gaps: takes the pairs of offsets that follow each other without being neighbours.
+        gaps: takes the pairs of successive offsets that are not consecutive.
 
     Raises:
-        DumpError: the file does not read.
+        DumpError: the file cannot be decoded.
         OSError: it cannot be read.
     """
     yield remark(f"Log starting offset: {base_offset_of(path)}")

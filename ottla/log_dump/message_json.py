@@ -1,4 +1,4 @@
-"""A message as the JSON that Kafka's tools print of it."""
+"""A message as the JSON that Kafka's tools print for it."""
 
 import base64
 from typing import Any

@@ -1,4 +1,4 @@
-"""One offset in the files of one replica: the batch that holds it, and what is known of how safe it is there."""
+"""One offset in the files of one replica: the batch that holds it, and how safe it is there."""
 
 from pathlib import Path
 from struct import Struct
@@ -20,8 +20,8 @@ class ReplicaRecord(NamedTuple):
         batch: The batch there; None likewise.
         log_end: Where the log ends, as far as its last segment can be read.
         epoch_start: Where the batch's leader epoch began here; None where the cache does not have it.
-        recovery_point: What is below it was on disk when the broker last noted that; None where nothing was noted.
-        high_watermark: As the broker last noted it; None where nothing was.
+        recovery_point: Everything below it was on disk when the broker last noted it; None if it never did.
+        high_watermark: As the broker last noted it; None if it never did.
     """
 
     directory: Path
@@ -39,7 +39,7 @@ class ReplicaRecord(NamedTuple):
 
 
 def read_replica(directory: Path, topic: str, partition: int, offset: int) -> ReplicaRecord:
-    """Look an offset up in a replica's files; its broker may run meanwhile.
+    """Look up an offset in a replica's files; its broker can run meanwhile.
 
     Args:
         directory: The replica's, within a log directory.
@@ -50,7 +50,7 @@ def read_replica(directory: Path, topic: str, partition: int, offset: int) -> Re
     Raises:
         DumpError: a batch before it has an impossible size.
         OSError: a file cannot be read.
-        ValueError: a checkpoint file does not read as one.
+        ValueError: a checkpoint file is malformed.
     """
     segments = sorted(directory.glob("[0-9]*.log"), key=lambda path: int(path.stem))
     holding = [path for path in segments if int(path.stem) <= offset]
@@ -84,14 +84,14 @@ def _find(log: Path, offset: int) -> StoredBatch | None:
 
 
 def _start(log: Path, offset: int) -> int:
-    """Return the position of a batch at or before an offset, by the offset index as far as that goes."""
+    """Return the position of a batch at or before an offset, from the offset index."""
     base, found, last = int(log.stem), 0, -1
     try:
         data = log.with_suffix(".index").read_bytes()
     except FileNotFoundError:
         return 0
     for relative, position in _INDEX_ENTRY.iter_unpack(data[: len(data) // 8 * 8]):
-        # What follows the last entry was reserved, and holds zeros.
+        # The preallocated rest after the last entry holds zeros.
         if relative <= last or base + relative > offset:
             break
         last, found = relative, position

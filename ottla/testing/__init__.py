@@ -1,4 +1,4 @@
-"""What a test of a cluster needs: a cluster to start and harm, and a checker of what it promised.
+"""What a test of a cluster needs: a cluster to start and harm, and a checker of the cluster's promises.
 
 Example:
     with ottla.testing.cluster() as running:
@@ -38,7 +38,7 @@ _T = TypeVar("_T")
 def cluster(
     *, brokers: int = 3, processes: bool = False, settings: Mapping[str, str] | None = None
 ) -> Iterator[KillableCluster]:
-    """Start a cluster, and end it with the block.
+    """Start a cluster, and stop it at the end of the block.
 
     Args:
         brokers: How many.
@@ -74,14 +74,14 @@ def simulated(
 
     The brokers are Ottla's own, from the frame that comes in to the file that is written; clock, network, disks and
     ZooKeeper are simulated. Time passes only while everything waits, so that a session timeout or an hour of retention
-    takes no longer than the work that is done in it. The program must not wait for anything outside: no sockets, no
+    takes no longer than the work done in that time. The program must not wait for anything outside: no sockets, no
     threads.
 
     Args:
-        program: What to run; it is given the cluster, which is whole by then. Cancelled when its time is over.
+        program: What to run; its argument is the cluster, with every replica in sync. Cancelled when its time is over.
         brokers: How many.
-        seed: Of all chance: delays, the order of tasks, what a loss of power leaves. One seed means one run where
-            ``PYTHONHASHSEED`` is the same, too.
+        seed: Of all randomness: delays, the order of tasks, what a loss of power leaves. The same seed gives the same
+            run if ``PYTHONHASHSEED`` is the same, too.
         settings: Of every broker, over the defaults, by Kafka's names.
         timeout: How long the program may take, in simulated seconds.
 

@@ -1,7 +1,7 @@
 """The history checker: what was sent, what was acknowledged, what was read, and what that says about the cluster.
 
 The anomalies are those that Jepsen's queue workload names for Kafka. A history knows producers by name; a producer
-sends numbered records, the numbers of one producer on one partition rise. The checker needs no clock.
+sends numbered records, whose numbers rise on each partition. The checker needs no clock.
 """
 
 from collections.abc import Iterable
@@ -67,7 +67,7 @@ class History:
         self._readings: dict[TopicPartition, dict[str, list[tuple[int, Mark]]]] = {}
 
     def sent(self, mark: Mark, partition: TopicPartition) -> None:
-        """Note that a record was handed to a client; whether it arrives is open."""
+        """Note that a record was handed to a client; whether it arrives is not known yet."""
         self._sent.setdefault(partition, set()).add(mark)
 
     def acknowledged(self, mark: Mark, partition: TopicPartition, offset: int) -> None:

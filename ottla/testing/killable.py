@@ -1,4 +1,4 @@
-"""What a test may do to a cluster, whether its brokers are processes or live in the test's own."""
+"""What a test can do to a cluster, whether its brokers are processes or run inside the test's own."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -7,7 +7,7 @@ from ottla.testing.view import ClusterView
 
 
 class KillableCluster(Protocol):
-    """A cluster of one test session. Every method blocks its thread until what was asked for is done.
+    """A cluster of one test session. Every method blocks its thread until the action is complete.
 
     Raises of every method:
         ClusterError: it cannot be done; the text says why.
@@ -15,7 +15,7 @@ class KillableCluster(Protocol):
 
     @property
     def bootstrap_servers(self) -> str:
-        """What a client is given."""
+        """The addresses for a client's ``bootstrap.servers``."""
         ...
 
     @property
@@ -24,7 +24,7 @@ class KillableCluster(Protocol):
         ...
 
     def kill(self, *broker_ids: int, host: bool = False) -> None:
-        """End brokers as SIGKILL does; with `host`, nobody is left to close their ZooKeeper sessions."""
+        """End brokers as SIGKILL does; with `host`, nothing is left to close their ZooKeeper sessions."""
         ...
 
     def stop(self, *broker_ids: int) -> None:
@@ -36,7 +36,7 @@ class KillableCluster(Protocol):
         ...
 
     def pause(self, *broker_ids: int) -> None:
-        """Have brokers stand still, with their connections open."""
+        """Pause brokers, with their connections open."""
         ...
 
     def resume(self, *broker_ids: int) -> None:
@@ -63,7 +63,7 @@ class KillableCluster(Protocol):
         ...
 
     def heal(self, *broker_ids: int) -> None:
-        """Take back pauses, cuts and full disks; of all brokers, where none is named."""
+        """Undo pauses, cuts and full disks; of all brokers, if none is named."""
         ...
 
     def create_topic(
@@ -78,11 +78,11 @@ class KillableCluster(Protocol):
         ...
 
     def delete_topics(self, *names: str) -> None:
-        """Delete topics; those that are not there are no error."""
+        """Delete topics; missing topics are no error."""
         ...
 
     def reset(self) -> None:
-        """Bring the cluster back to how it began."""
+        """Return the cluster to its initial state."""
         ...
 
     def view(self) -> ClusterView:

@@ -1,4 +1,4 @@
-"""Free ports for a cluster under test: consecutive ones, that nobody listens on at this moment."""
+"""Free ports for a cluster under test: consecutive ones that nothing listens on at this moment."""
 
 import os
 import socket
@@ -10,7 +10,7 @@ def free_port_block(count: int) -> int:
     Raises:
         OSError: there is no such block.
     """
-    # Below the range that the kernel draws outgoing ports from, and elsewhere for each process that asks.
+    # Below the range that the kernel draws outgoing ports from, and at a different place for each calling process.
     first = 12_000 + (os.getpid() * 16) % 16_000
     for start in range(first, first + 4_000, count):
         if all(_is_free(port) for port in range(start, start + count)):

@@ -42,7 +42,7 @@ class Cluster:
 
     Attributes:
         data: Its directory.
-        bootstrap_servers: What a client is given.
+        bootstrap_servers: The addresses for a client's ``bootstrap.servers``.
     """
 
     def __init__(self, data: Path) -> None:
@@ -65,14 +65,14 @@ class Cluster:
         """Start ZooKeeper and brokers, and wait until they are healthy.
 
         Args:
-            data: The cluster's directory; without one it gets a temporary one, which goes with it.
+            data: The cluster's directory; by default a temporary one, which `down` removes.
             brokers: How many.
             overrides: Settings of all brokers; ``{id}`` and ``{port}`` in a value are the broker's.
             first_id: The first broker's id.
-            secure: Whether its listeners want TLS and a password; the clients' files are in ``security``.
+            secure: Whether its listeners require TLS and a password; the clients' files are in ``security``.
 
         Raises:
-            ClusterError: it does not start; the text is the command's.
+            ClusterError: it does not start; the text is the output of the command.
         """
         directory = Path(tempfile.mkdtemp(prefix="ottla-")) if data is None else data
         port = free_port_block(brokers + 1)
@@ -122,7 +122,7 @@ class Cluster:
         return str(self.describe_file()["zookeeper"])
 
     def kill(self, *broker_ids: int, host: bool = False) -> None:
-        """End brokers with SIGKILL; with ``host`` their guardians too, so that nobody closes their sessions."""
+        """End brokers with SIGKILL; with ``host`` their guardians too, so that nothing closes their sessions."""
         _ottla("kill", "--data", str(self.data), *(["--host"] if host else []), *map(str, broker_ids))
 
     @property
@@ -139,7 +139,7 @@ class Cluster:
         _ottla("stop", "--data", str(self.data), *map(str, broker_ids))
 
     def down(self) -> None:
-        """Stop everything, ZooKeeper included; a temporary directory goes, too."""
+        """Stop everything, ZooKeeper included, and remove a temporary directory."""
         self.heal()
         if self.data.exists():
             _ottla("stop", "--data", str(self.data))
@@ -147,13 +147,13 @@ class Cluster:
             shutil.rmtree(self.data, ignore_errors=True)
 
     def pause(self, *broker_ids: int) -> None:
-        """Stop the processes of brokers, with SIGSTOP; their guardians end those that stand still for too long."""
+        """Stop the processes of brokers, with SIGSTOP; their guardians kill those that are stopped for too long."""
         for broker_id in broker_ids:
             os.kill(self._pid(broker_id), signal.SIGSTOP)
             self._paused.add(broker_id)
 
     def resume(self, *broker_ids: int) -> None:
-        """Let paused brokers go on, with SIGCONT; one that its guardian has ended meanwhile stays dead."""
+        """Let paused brokers go on, with SIGCONT; one that its guardian has killed meanwhile stays dead."""
         for broker_id in broker_ids:
             self._paused.discard(broker_id)
             with contextlib.suppress(ProcessLookupError, ClusterError):
@@ -167,7 +167,7 @@ class Cluster:
         zookeeper: bool = False,  # noqa: ARG002
         clients: bool = False,  # noqa: ARG002
     ) -> None:
-        """Refuse: the network between processes is the machine's.
+        """Refuse: processes share the machine's network.
 
         Raises:
             ClusterError: always.
@@ -177,7 +177,7 @@ class Cluster:
         )
 
     def full_disk(self, broker_id: int) -> None:
-        """Refuse: the disk of processes is the machine's.
+        """Refuse: processes share the machine's disk.
 
         Raises:
             ClusterError: always.
@@ -197,7 +197,7 @@ class Cluster:
             raise ClusterError(f"the session of broker {broker_id} cannot be closed")
 
     def heal(self, *broker_ids: int) -> None:
-        """Let paused brokers go on; all, where none is named."""
+        """Let paused brokers go on; all, if none is named."""
         self.resume(*(self._paused & set(broker_ids) if broker_ids else set(self._paused)))
 
     def create_topic(
@@ -228,7 +228,7 @@ class Cluster:
         self.wait(all_led(name, partitions))
 
     def delete_topics(self, *names: str) -> None:
-        """Delete topics; those that are not there are no error."""
+        """Delete topics; missing topics are no error."""
         for name in names:
             _ottla(
                 *("topics", "--bootstrap-server", self.bootstrap_servers),
@@ -236,10 +236,10 @@ class Cluster:
             )
 
     def reset(self) -> None:
-        """Bring the cluster back to how it began: ended, emptied, and started on the same ports.
+        """Return the cluster to its initial state: stopped, emptied, and started on the same ports.
 
         Raises:
-            ClusterError: `up` has not made it here, so that its beginning is not known.
+            ClusterError: this object was not made by `up`, so that its initial state is not known.
         """
         if not self._start_again:
             raise ClusterError("this cluster was not started by `Cluster.up`, so how it began is not known")

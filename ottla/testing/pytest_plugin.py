@@ -53,20 +53,20 @@ def ottla_cluster(pytestconfig: pytest.Config) -> "Iterator[KillableCluster]":
 
 @pytest.fixture
 def ottla_clean_cluster(ottla_cluster: "KillableCluster") -> "KillableCluster":
-    """The session's cluster as it began: no topic, no group, no setting, every broker up."""
+    """The session's cluster in its initial state: no topic, no group, no setting, every broker up."""
     ottla_cluster.reset()
     return ottla_cluster
 
 
 @pytest.fixture
 def ottla_bootstrap(ottla_cluster: "KillableCluster") -> str:
-    """What a client is given: ``host:port`` of every broker."""
+    """The addresses for a client's ``bootstrap.servers``: ``host:port`` of every broker."""
     return ottla_cluster.bootstrap_servers
 
 
 @pytest.fixture
 def ottla_topic(ottla_cluster: "KillableCluster", request: pytest.FixtureRequest) -> Iterator[str]:
-    """A topic of the test's own, which goes with it.
+    """A topic of the test's own, deleted after it.
 
     Indirect parametrisation with a mapping chooses its ``partitions``, ``replicas`` and ``configs``.
     """
@@ -79,7 +79,7 @@ def ottla_topic(ottla_cluster: "KillableCluster", request: pytest.FixtureRequest
 
 @pytest.fixture(autouse=True)
 def _ottla_healed(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Leave to the next test a cluster that is whole."""
+    """Leave a whole cluster to the next test."""
     if "ottla_cluster" not in request.fixturenames:
         yield
         return

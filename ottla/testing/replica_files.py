@@ -1,4 +1,4 @@
-"""Reading a replica's records out of its files, without a broker: what the history checker compares."""
+"""Reading a replica's records out of its files, without a broker, for the history checker."""
 
 from collections.abc import Iterator
 from pathlib import Path

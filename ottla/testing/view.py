@@ -1,4 +1,4 @@
-"""What the brokers of a cluster say at one moment, and waiting until they say what a test wants to hear."""
+"""What the brokers of a cluster report at one moment, and waiting until they report what a test expects."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ Condition = Callable[["ClusterView"], bool]
 
 
 class ClusterError(AssertionError):
-    """A command of the cluster failed, or it did not come to a state in time."""
+    """A command of the cluster failed, or the cluster did not reach a state in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What the running brokers say at one moment: the descriptions of their management sockets, by broker id."""
+    """What the running brokers report at one moment: the descriptions from their management sockets, by broker id."""
 
     descriptions: Mapping[int, Mapping[str, Any]]
 
@@ -32,7 +32,7 @@ class ClusterView:
         return -1 if agreed is None else int(agreed)
 
     def partition(self, topic: str, number: int) -> Mapping[str, Any] | None:
-        """Return a partition as the broker that leads it describes it; None while nobody leads it."""
+        """Return a partition as the broker that leads it describes it; None while it has no leader."""
         for broker_id, description in self.descriptions.items():
             for partition in description.get("partitions", ()):
                 if (partition["topic"], partition["partition"]) == (topic, number) and (
@@ -43,12 +43,12 @@ class ClusterView:
         return None
 
     def leader(self, topic: str, number: int) -> int:
-        """Return the broker that says it leads a partition, -1 while nobody does."""
+        """Return the broker that reports itself as a partition's leader, -1 while none does."""
         partition = self.partition(topic, number)
         return -1 if partition is None else int(partition["leader"])
 
     def isr(self, topic: str, number: int) -> frozenset[int]:
-        """Return the in-sync replicas as the leader has them; empty while nobody leads."""
+        """Return the in-sync replicas as the leader has them; empty while there is no leader."""
         partition = self.partition(topic, number)
         return frozenset() if partition is None else frozenset(partition["isr"])
 
@@ -80,7 +80,7 @@ def wait_for(
 
 
 def replicas_of_topic(wanted: int | None, broker_ids: Sequence[int]) -> int:
-    """Return how many replicas a topic gets: as many as are wanted; else three, or as many as there are brokers."""
+    """Return how many replicas a topic gets: as many as were asked for; else three, or as many as there are brokers."""
     return min(_REPLICAS_MAX, len(broker_ids)) if wanted is None else wanted
 
 
@@ -90,5 +90,5 @@ def all_led(topic: str, partitions: int) -> Condition:
 
 
 def all_in_sync(topic: str, partitions: int, replicas: int) -> Condition:
-    """Return the condition that every partition of a topic has so many replicas in sync."""
+    """Return the condition that every partition of a topic has a number of replicas in sync."""
     return lambda seen: all(len(seen.isr(topic, number)) == replicas for number in range(partitions))

@@ -50,7 +50,7 @@ _REMEMBERED: Final = (
     ),
     *("/delegation_token/tokens",),
 )
-"""What a cluster remembers beside its topics: where a test has left some of it, all begins anew."""
+"""Znodes of state other than topics: if a test has left any, a reset begins with an empty cluster."""
 
 _HIDDEN: Final = frozenset(
     {"listeners", "advertised.listeners", "log.dirs", "broker.id", "zookeeper.connect"}
@@ -95,7 +95,7 @@ class InProcessBrokers:
         self.sites = {number: self._site(number, port) for number, port in enumerate(plan.ports)}
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
-        """Start every broker, report that as started, and go on until cancelled.
+        """Start every broker, call ``task_status.started()``, and run until cancelled.
 
         Raises:
             ClusterError: a broker cannot start, or ended by itself.
@@ -111,7 +111,7 @@ class InProcessBrokers:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What a client is given."""
+        """The addresses for a client's ``bootstrap.servers``."""
         return ",".join(f"{HOST}:{site.front.port}" for site in self.sites.values())
 
     def site(self, broker_id: int) -> Site:
@@ -129,7 +129,7 @@ class InProcessBrokers:
     # Lives
 
     async def start(self, *broker_ids: int) -> None:
-        """Start brokers that do not live, all at once, and wait until they serve."""
+        """Start brokers that are not running, all at once, and wait until they serve."""
         assert self._nursery is not None
         async with trio.open_nursery() as starting:
             for site in map(self.site, broker_ids):
@@ -142,7 +142,7 @@ class InProcessBrokers:
             await site.stop()
 
     async def kill(self, *broker_ids: int, host: bool = False) -> None:
-        """Kill brokers; with `host`, nobody of their machine is left to close their sessions."""
+        """Kill brokers; with `host`, their hosts die with them, so that nothing closes their ZooKeeper sessions."""
         for site in map(self.site, broker_ids):
             session = site.session
             await site.kill()
@@ -152,12 +152,12 @@ class InProcessBrokers:
     # Faults
 
     async def pause(self, *broker_ids: int) -> None:
-        """Have brokers stand still, as SIGSTOP does: connections stay, nothing is answered."""
+        """Pause brokers, as SIGSTOP does: connections stay open, nothing is answered."""
         for site in map(self.site, broker_ids):
             self._gates.pause(site.end)
 
     async def resume(self, *broker_ids: int) -> None:
-        """Take pauses back."""
+        """Let paused brokers go on."""
         for site in map(self.site, broker_ids):
             self._gates.resume(site.end)
 
@@ -174,7 +174,7 @@ class InProcessBrokers:
             self._gates.cut(end, CLIENTS)
 
     async def heal(self, *broker_ids: int) -> None:
-        """Take back every pause, cut and full disk of some brokers; of all, where none is named."""
+        """Undo every pause, cut and full disk of some brokers; of all, if none is named."""
         for site in map(self.site, broker_ids or tuple(self.sites)):
             site.volume.is_full = False
             self._gates.resume(site.end)
@@ -185,7 +185,7 @@ class InProcessBrokers:
         self.site(broker_id).volume.is_full = True
 
     async def expire_session(self, broker_id: int) -> None:
-        """End a broker's ZooKeeper session; it learns that as soon as it reaches ZooKeeper.
+        """Expire a broker's ZooKeeper session; the broker learns of it when it next reaches ZooKeeper.
 
         Raises:
             ClusterError: it has none.
@@ -205,7 +205,7 @@ class InProcessBrokers:
     async def create_topic(
         self, name: str, partitions: int, replicas: int, configs: Mapping[str, str]
     ) -> None:
-        """Create a topic, and wait until all its partitions have leaders on all brokers that live.
+        """Create a topic, and wait until all live brokers know a leader of each of its partitions.
 
         Raises:
             ClusterError: it cannot be created.
@@ -226,7 +226,7 @@ class InProcessBrokers:
             raise ClusterError(f"topic {name} is not created: {reason}")
 
     async def delete_topics(self, names: Iterable[str]) -> None:
-        """Delete topics, and wait until nothing is left of them. Those that are not there are no error."""
+        """Delete topics, and wait until nothing is left of them. Missing topics are no error."""
         await self._delete(sorted(names))
 
     async def _delete(self, wanted: list[str]) -> None:
@@ -246,7 +246,7 @@ class InProcessBrokers:
         )
 
     async def reset(self) -> None:
-        """Bring the cluster back to how it began: all brokers up, no fault, no topic, no group, no setting."""
+        """Return the cluster to its initial state: all brokers up, no fault, no topic, no group, no setting."""
         await self.heal()
         for site in self.sites.values():
             site.front.drop_clients()
@@ -274,7 +274,7 @@ class InProcessBrokers:
         await self._make_internal_topics()
 
     async def _make_internal_topics(self) -> None:
-        """Have the coordinators' topics made while all brokers live: later there may be too few for their replicas."""
+        """Create the coordinators' topics while all brokers are live: later there may be too few for their replicas."""
         port = next(site.private_port for site in self.sites.values() if site.private_port is not None)
         client = BrokerClient(HOST, port, _CLIENT_ID, request_timeout_s=ADMIN_TIMEOUT_S)
         try:
@@ -287,7 +287,7 @@ class InProcessBrokers:
             client.close()
 
     async def _ask_controller(self, request: Callable[[], Request], version: int) -> Any:
-        """Ask the controller of the moment, until one answers."""
+        """Ask the current controller, until one answers."""
         with trio.move_on_after(ADMIN_TIMEOUT_S):
             while True:
                 site = self._controller()

@@ -40,7 +40,7 @@ _Arguments = TypeVarTuple("_Arguments")
 class InProcessCluster:
     """Brokers in a thread of this process, with real sockets on 127.0.0.1 and ZooKeeper as an object.
 
-    Every method may be called from any thread, and blocks it until what was asked for is done. Made by `up`.
+    Every method can be called from any thread, and blocks it until the action is complete. Made by `up`.
 
     Attributes:
         broker_ids: The brokers, running or not.
@@ -98,11 +98,11 @@ class InProcessCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What a client is given: ``host:port`` of every broker, running or not."""
+        """The addresses for a client's ``bootstrap.servers``: ``host:port`` of every broker, running or not."""
         return self._require().bootstrap_servers
 
     def down(self) -> None:
-        """End all brokers at once, and remove their data. May be called again."""
+        """End all brokers at once, and remove their data. Can be called again."""
         if self._token is not None and self._nursery is not None:
             with contextlib.suppress(trio.RunFinishedError):
                 self._token.run_sync_soon(self._nursery.cancel_scope.cancel)
@@ -125,13 +125,13 @@ class InProcessCluster:
 
         Args:
             broker_ids: Which.
-            host: Their hosts die with them: nobody is left that would close their ZooKeeper sessions.
+            host: Their hosts die with them, so that nothing closes their ZooKeeper sessions.
         """
         brokers = self._require()
         self._call(lambda: brokers.kill(*broker_ids, host=host))
 
     def pause(self, *broker_ids: int) -> None:
-        """Have brokers stand still: connections stay, nothing is read or answered, ZooKeeper hears nothing of them."""
+        """Pause brokers: connections stay open, nothing is read or answered, and ZooKeeper gets nothing from them."""
         self._call(self._require().pause, *broker_ids)
 
     def resume(self, *broker_ids: int) -> None:
@@ -152,7 +152,7 @@ class InProcessCluster:
 
         Args:
             broker_id: The broker.
-            others: The brokers that it does not reach, nor they it; all by default, none if empty.
+            others: The brokers to cut it off from, in both directions; all by default, none if empty.
             zookeeper: Whether it is cut off from ZooKeeper, too.
             clients: Whether it is cut off from all clients, too.
         """
@@ -168,9 +168,9 @@ class InProcessCluster:
         self._call(self._require().expire_session, broker_id)
 
     def heal(self, *broker_ids: int) -> None:
-        """Take back pauses, cuts and full disks of some brokers; of all, where none is named.
+        """Undo pauses, cuts and full disks of some brokers; of all, if none is named.
 
-        A broker that has taken its only directory offline has died of it: `start` it again.
+        A broker that took its only directory offline has stopped: `start` it again.
         """
         self._call(self._require().heal, *broker_ids)
 
@@ -200,11 +200,11 @@ class InProcessCluster:
         self.wait(all_led(name, partitions))
 
     def delete_topics(self, *names: str) -> None:
-        """Delete topics, and wait until nothing is left of them; those that are not there are no error."""
+        """Delete topics, and wait until nothing is left of them; missing topics are no error."""
         self._call(self._require().delete_topics, names)
 
     def reset(self) -> None:
-        """Bring the cluster back to how it began: all brokers up, no fault, no topic, no group, no setting.
+        """Return the cluster to its initial state: all brokers up, no fault, no topic, no group, no setting.
 
         Connections of clients break.
         """
@@ -260,7 +260,7 @@ class InProcessCluster:
             self._started.set_result(None)
 
     def _call(self, operation: Callable[[*_Arguments], Awaitable[_T]], *arguments: *_Arguments) -> _T:
-        """Have the loop of the cluster do something, and wait for it.
+        """Run a function in the cluster's event loop, and wait for it.
 
         Raises:
             ClusterError: it fails, or takes more than a minute, or the cluster is down.
@@ -292,7 +292,7 @@ class InProcessCluster:
 
 
 def _reason(failure: BaseException) -> str:
-    """Return what is at the bottom of groups of exceptions, in a line."""
+    """Return the innermost exceptions of a group, in one line."""
     while isinstance(failure, BaseExceptionGroup):
         failure = failure.exceptions[0]
     if isinstance(failure, OSError) and failure.strerror:

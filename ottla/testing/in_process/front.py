@@ -1,6 +1,7 @@
-"""The port that clients know a broker by; behind it stands the port that the broker of this moment has.
+"""The port that clients know a broker by, which forwards to the port of the broker's present life.
 
-The bytes of clients pass through here, so that a paused or cut broker is one: connections stay, and nothing moves.
+The bytes of clients pass through here, so that a paused or cut broker looks like one: connections stay, and nothing
+moves.
 """
 
 import socket
@@ -37,7 +38,7 @@ class Front:
         return self._wanted
 
     def bind(self) -> None:
-        """Take the port, if that was not done. Connections wait in its backlog until `serve`.
+        """Bind the port, if it is not bound yet. Connections wait in its backlog until `serve`.
 
         Raises:
             OSError: it is taken.
@@ -104,7 +105,7 @@ class Front:
                     nursery.start_soon(self._pump, client, broker, scope)
                     nursery.start_soon(self._pump, broker, client, scope)
             except* OSError:
-                pass  # one side is gone, and the other learns it from the close
+                pass  # one side is gone, and the other learns of it from the close
             finally:
                 self._connections.discard(scope)
 

@@ -38,7 +38,7 @@ class GatedLink:
         await self._inner.send(data)
 
     async def receive_into(self, space: memoryview) -> int:
-        """Receive what has come, once the gate is open; so is the end of the connection."""
+        """Receive what has come, or the end of the connection, once the gate is open."""
         try:
             return await self._inner.receive_into(space)
         finally:
@@ -46,7 +46,7 @@ class GatedLink:
                 await self._gates.passable(*self._ends)
 
     def close(self) -> None:
-        """Let go of the connection; a task that waits at the gate gets trio.ClosedResourceError."""
+        """Close the connection; a task that waits at the gate gets trio.ClosedResourceError."""
         self._closed = True
         for scope in self._waits:
             scope.cancel()

@@ -1,7 +1,7 @@
 """The disk of a broker in a test: the machine's files, never synced, and full on demand.
 
-The data of a test is worth nothing after it, so no sync waits for the device. What a killed broker's threads would
-still write is refused.
+The data of a test is worth nothing after it, so no sync waits for the device. Late writes of a killed broker's threads
+are refused.
 """
 
 import errno
@@ -12,7 +12,7 @@ from storage.disk import DirectoryLock, DiskFile, RealDisk, RealFile, Space
 
 
 class ScratchVolume:
-    """What is wrong with a broker's volume, through all its lives.
+    """The faults of a broker's volume, which outlast the broker's lives.
 
     Attributes:
         is_full: Whether writes find no space.
@@ -26,7 +26,7 @@ class ScratchDisk(RealDisk):
     """A volume as one life of a broker sees it.
 
     Args:
-        volume: What is wrong with it.
+        volume: Its faults.
     """
 
     __slots__ = ("_is_over", "_locks", "_volume")
@@ -43,7 +43,7 @@ class ScratchDisk(RealDisk):
             lock.release()
 
     def check(self) -> None:
-        """Let a change pass, or not.
+        """Allow a change, or raise.
 
         Raises:
             OSError: the volume is full.
@@ -81,7 +81,7 @@ class ScratchDisk(RealDisk):
         """Do nothing: names need not survive."""
 
     def lock(self, path: str) -> DirectoryLock:
-        """Take the lock on a lock file, until the end of this life at most."""
+        """Take the lock on a lock file; it is released with this life at the latest."""
         lock = super().lock(path)
         self._locks.append(lock)
         return lock

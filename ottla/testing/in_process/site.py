@@ -35,13 +35,13 @@ class Site:
         dial: Connects to other brokers.
         gates: What is cut.
         port: The port that clients know; 0 takes a free one.
-        settings: Gives the broker's settings, by id, port and directory.
+        settings: Returns the broker's settings, by id, port and directory.
 
     Attributes:
         front: Its public port.
         broker: The broker that lives here, or None.
         private_port: Where it listens itself; None while it does not.
-        volume: What is wrong with its disk.
+        volume: The faults of its disk.
     """
 
     def __init__(
@@ -81,10 +81,10 @@ class Site:
         return next(iter(ports.values()), None)
 
     async def live(self, ensemble: FakeEnsemble, *, task_status: trio.TaskStatus[None]) -> None:
-        """Be a broker, from its start, reported once it serves, until it is stopped or killed, or cannot go on.
+        """Run a broker until it is stopped, killed or fails; report it as started once it serves.
 
         Raises:
-            Exception: it cannot start. What it dies of later is logged.
+            Exception: it cannot start. Later failures are logged.
         """
         self._scope, self._ended = trio.CancelScope(), trio.Event()
         self._disk = ScratchDisk(self.volume)
@@ -134,7 +134,7 @@ class Site:
         await self._ended.wait()
 
     def follow_gates(self) -> None:
-        """Have the session's connection stand or not, as the gate to ZooKeeper does."""
+        """Connect or disconnect the session, as the gate to ZooKeeper is open or closed."""
         session = self.session
         if session is None or self.broker is None or session.session_id == 0:
             return

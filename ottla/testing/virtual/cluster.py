@@ -25,7 +25,7 @@ from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, Cr
 from wire.types import BrokerId
 
 CLIENT: Final = "client"
-"""The machine of clients that are not given one."""
+"""The default machine of clients."""
 _CREATE_TOPICS_VERSION: Final = 5
 _CREATE_TIMEOUT_MS: Final = 30_000
 _LOOK_AGAIN_S: Final = 0.01
@@ -34,7 +34,7 @@ _LOOK_AGAIN_S: Final = 0.01
 class VirtualCluster:
     """Brokers on machines of a simulated network, with ids from 0 on, and one ZooKeeper.
 
-    Every method takes no real time but that of the work which is done. Methods that wait are coroutines.
+    A method takes only as much real time as its work needs. Methods that wait are coroutines.
     """
 
     def __init__(self, cluster: SimulatedCluster, seed: int) -> None:
@@ -78,7 +78,7 @@ class VirtualCluster:
 
         Args:
             broker_ids: Which.
-            host: Their hosts die with them: nobody is left that would close their ZooKeeper sessions.
+            host: Their hosts die with them, so that nothing closes their ZooKeeper sessions.
         """
         for number in broker_ids:
             await self._cluster.kill(number, guarded=not host)
@@ -86,7 +86,7 @@ class VirtualCluster:
                 self._cluster.network.break_connections(self._machine(number).name, client)
 
     async def lose_power(self, *broker_ids: int) -> None:
-        """End machines at once: of what was not synced, chance decides what is left; `start` brings them back."""
+        """End machines at once: a random part of what was not synced is lost; `start` brings them back."""
         for number in broker_ids:
             await self._cluster.lose(number)
 
@@ -96,10 +96,10 @@ class VirtualCluster:
             await self._cluster.stop(number)
 
     async def start(self, *broker_ids: int) -> None:
-        """Start brokers that do not run, on their data, and wait until they serve; all by default.
+        """Start brokers that are not running, on their data, and wait until they serve; all by default.
 
         Raises:
-            ClusterError: one ends by itself, as with a disk that is full still.
+            ClusterError: one ends by itself, as with a disk that is still full.
         """
         for number in broker_ids or self.broker_ids:
             machine = self._machine(number)
@@ -119,7 +119,7 @@ class VirtualCluster:
     # Faults
 
     def pause(self, *broker_ids: int) -> None:
-        """Have brokers stand still, as seen from outside: nobody hears of them, nor they of anybody, until `heal`."""
+        """Pause brokers, as seen from outside: nothing reaches them, and nothing comes from them, until `heal`."""
         for number in broker_ids:
             machine = self._machine(number)
             self._cluster.network.isolate(machine.name)
@@ -138,7 +138,7 @@ class VirtualCluster:
 
         Args:
             broker_id: The broker.
-            others: The brokers that it does not reach, nor they it; all by default, none if empty.
+            others: The brokers to cut it off from, in both directions; all by default, none if empty.
             zookeeper: Whether it is cut off from ZooKeeper, too.
             clients: Whether it is cut off from all clients, too.
             one_way: Whether only what the broker sends is held up.
@@ -160,11 +160,11 @@ class VirtualCluster:
         self._machine(broker_id).disk.fail_at(1, errno.ENOSPC)
 
     def slow_disk(self, broker_id: int, seconds: float) -> None:
-        """Have each piece of a broker's work beside its loop take so long, until `heal`."""
+        """Delay each piece of work that a broker does outside of its loop by some seconds, until `heal`."""
         self._machine(broker_id).work_delay_s = seconds
 
     def jump_clock(self, broker_id: int, seconds: float) -> None:
-        """Set a broker's wall clock ahead, or back, until `heal`; its monotonic one goes on."""
+        """Set a broker's wall clock ahead or back, until `heal`; its monotonic clock is not affected."""
         self._machine(broker_id).clock.jump_ms += int(seconds * 1000)
 
     def expire_session(self, broker_id: int) -> None:
@@ -174,7 +174,7 @@ class VirtualCluster:
             self._cluster.ensemble.expire(session.session_id)
 
     def heal(self) -> None:
-        """Take back pauses, cuts, and what was done to disks and clocks; brokers that died are for `start`."""
+        """Undo pauses, cuts, and the faults of disks and clocks; brokers that died need `start`."""
         self._cluster.heal()
 
     def _leave_zookeeper(self, machine: Machine) -> None:
@@ -227,7 +227,7 @@ class VirtualCluster:
         await self.wait(all_in_sync(name, partitions, count))
 
     def view(self) -> ClusterView:
-        """Return what the running brokers say at this moment."""
+        """Return what the running brokers report at this moment."""
         return ClusterView(
             {
                 int(number): {**broker.describe(), "partitions": list(broker.partition_descriptions())}
@@ -241,7 +241,7 @@ class VirtualCluster:
         """Look at the cluster until a condition holds, and return what was seen.
 
         Raises:
-            ClusterError: it does not hold within so many simulated seconds.
+            ClusterError: it does not hold within ``timeout_s`` simulated seconds.
         """
         with trio.move_on_after(timeout_s):
             while True:
@@ -255,7 +255,7 @@ class VirtualCluster:
         """Wait until every broker runs, all agree on a controller, and all replicas are in sync.
 
         Raises:
-            ClusterError: that does not come about within so many simulated seconds.
+            ClusterError: that does not happen within ``timeout_s`` simulated seconds.
         """
         await self.wait(self._is_whole, timeout_s)
 

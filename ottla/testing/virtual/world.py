@@ -81,7 +81,7 @@ class _Run(Generic[_T]):
         """Start the brokers, run the program, and end everything.
 
         Raises:
-            ExceptionGroup: a broker failed in a way that it must not.
+            ExceptionGroup: a broker failed in a way that is a defect.
         """
         async with trio.open_nursery() as nursery:
             await nursery.start(self._cluster.run)
