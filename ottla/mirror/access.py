@@ -1,4 +1,4 @@
-"""Access rules and quotas of the source, at the target, too.
+"""Copying access rules and quotas of the source to the target.
 
 Both are only added: what was removed at the source, or is the target's own, stays there.
 """
@@ -21,10 +21,10 @@ Entity = tuple[tuple[str, str | None], ...]
 
 
 def mirrored_acls(selection: Selection, found: Iterable[Acl]) -> list[Acl]:
-    """Return the rules of the target's topics, by those of the source.
+    """Return the rules for the target's topics, derived from those of the source.
 
-    As MirrorMaker 2 has it: nobody is allowed to write to a copy because he is to write to the original, and who may do
-    everything there may read here. Rules of prefixes go where a topic called like the prefix would go.
+    As in MirrorMaker 2, a permission to write to the original gives none for the copy, and a permission for ALL becomes
+    one to read. The prefix of a prefixed rule is renamed as a topic of that name would be.
     """
     rules = []
     for acl in found:
@@ -42,7 +42,7 @@ def mirrored_acls(selection: Selection, found: Iterable[Acl]) -> list[Acl]:
 
 
 def missing_quotas(source: Quotas, target: Quotas) -> list[tuple[dict[str, str | None], dict[str, float]]]:
-    """Return the quotas that differ at the target: entities, with the values to set."""
+    """Return the quotas that the target lacks or has with other values: entities, with the values to set."""
     there = {_entity(entity): values for entity, values in target}
     found = []
     for entity, values in source:
@@ -64,8 +64,8 @@ class AccessKeeper:
         source: The source.
         target: The target.
         selection: What is mirrored.
-        acls: Whether rules of topics are kept.
-        quotas: Whether quotas of users, clients and addresses are.
+        acls: Whether rules of topics are kept in step.
+        quotas: Whether quotas of users, clients and addresses are kept in step.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class AccessKeeper:
         self._quotas = quotas
 
     async def keep(self) -> int:
-        """Bring the target in step; return how many rules and entities were changed.
+        """Bring the target in step; return how many rules and entities changed.
 
         Raises:
             ClientError: A cluster refuses, or has no authorizer.

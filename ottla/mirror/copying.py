@@ -2,11 +2,11 @@
 
 With transactions, records and the positions behind them are committed together at the target: the positions as offsets
 of the flow's group there, of the target's partitions, holding the source's offsets. Whatever dies, what is committed is
-neither repeated nor missing. One flow at a time has the transactional id; another one that begins takes it over, and
-ends this one with `ProducerFenced`.
+neither repeated nor missing. One flow at a time has the transactional id; another flow that starts takes it over, and
+ends the first with `ProducerFenced`.
 
-Without, a group at the source shares the partitions among the flows that run, and a batch is done when the target has
-acknowledged it: after a crash some records come again.
+Without transactions, a group at the source shares the partitions among the flows that run, and a batch is done when the
+target has acknowledged it: after a crash some records come again.
 """
 
 import math
@@ -28,7 +28,7 @@ from wire.types import TopicPartition
 
 _PRODUCER: Final = {"linger": 0.0, "max_request_size": 64 * 1024 * 1024, "delivery_timeout": 300.0}
 _TRANSACTION_BYTES: Final = 32 * 1024 * 1024
-"""A transaction is committed when it has so many bytes, if its time is not over before."""
+"""A transaction is committed when it has this many bytes, or when its time is over."""
 _ROOM: Final = 32 * 1024 * 1024
 _LAG_S: Final = 1.0
 
@@ -40,11 +40,11 @@ class CopySettings:
     Attributes:
         group: The group that has the positions; also the transactional id.
         start: Where partitions without a position begin.
-        exactly_once: Whether with transactions.
+        exactly_once: Whether to use transactions.
         transaction_interval: How long a transaction lasts.
         commit_interval: How often positions are committed without transactions.
         streams: How many members read, without transactions.
-        until_end: Whether to end where the source ended at the start.
+        until_end: Whether to stop at the ends that the source had at the start.
         producer: Arguments of `Kafka.producer`.
         consumer: Arguments of `Kafka.reader` and `Kafka.group`.
     """
@@ -66,7 +66,7 @@ class Copying:
     Args:
         source: Where they come from.
         target: Where they go.
-        selection: What topics are called there.
+        selection: Names the topics at the target.
         forwarder: Sends them on.
         counters: Takes the lag.
         settings: How.
@@ -132,7 +132,7 @@ class Copying:
         }
 
     async def _run_transactions(self, places: list[TopicPartition]) -> bool:
-        """Move records; return False where a transaction was aborted, so that what it had is read again."""
+        """Move records; return False if a transaction was aborted, so that its records are read again."""
         settings = self._settings
         reading = {"isolation": READ_COMMITTED, **self._reading}
         async with self._target.producer(transactional_id=settings.group, **self._producing) as out:
@@ -164,7 +164,7 @@ class Copying:
     async def _fill(
         self, transaction: Any, reader: Any, batch: Batch[bytes, bytes], copied: list[Copied]
     ) -> bool:
-        """Post batches for the time of a transaction, and their positions; return whether the reader has ended."""
+        """Post batches and their positions for the duration of a transaction; return whether the reader has ended."""
         until = trio.current_time() + self._settings.transaction_interval
         positions: dict[TopicPartition, CommittedOffset] = {}
         size = 0
@@ -241,7 +241,7 @@ class Copying:
 
 
 class _Work:
-    """What is done with the partitions of all members of this process."""
+    """The work on the partitions of all members in this process."""
 
     def __init__(
         self,
@@ -259,12 +259,12 @@ class _Work:
         self._until_end = until_end
 
     def check_ends(self) -> None:
-        """End where every partition is where it ended at the start."""
+        """End once every partition has reached the end that it had at the start."""
         if self._until_end and not self._left:
             self._scope.cancel()
 
     async def run(self, partition: Partition[bytes, bytes]) -> None:
-        """Send the batches of a partition on; each is done once the target has it."""
+        """Send the batches of a partition on; each is done once the target has acknowledged it."""
         async for batch in partition:
             await self._forwarder.settle(await self._forwarder.post(batch, self._out))
             batch.done()

@@ -12,7 +12,7 @@ class MirrorCounters:
     Attributes:
         records: Records that the target has acknowledged, in committed transactions where there are any.
         byte_count: Their bytes, as they went over the wire.
-        dropped: Records that the target refused, where that does not end the flow.
+        dropped: Records that the target refused, if that does not end the flow.
         transactions: Committed transactions.
         aborted: Aborted ones.
         checkpoints: Checkpoints written.

@@ -44,7 +44,7 @@ class FlowSettings:
         replication_factor: Of the target's copies of topics; -1 for the target's default.
         keeps_acls: Whether access rules of topics are added at the target.
         keeps_quotas: Whether quotas are set at the target.
-        internal_replication_factor: Of syncs, checkpoints and heartbeats; None for what each cluster has room for.
+        internal_replication_factor: Of syncs, checkpoints and heartbeats; None for as many as a cluster has room for.
     """
 
     copying: CopySettings
@@ -71,7 +71,7 @@ class MirrorFlow:
         selection: What is mirrored.
         settings: How.
         clock: For heartbeats.
-        handler: Makes records of records; None copies them.
+        handler: Makes the target's records from the source's; None copies them.
 
     Attributes:
         counters: What it has done so far.
@@ -124,7 +124,7 @@ class MirrorFlow:
         self._copying = Copying(source, target, selection, forwarder, self.counters, settings.copying)
 
     async def plan(self) -> tuple[dict[str, int], list[TopicChange]]:
-        """Return the source's topics that are mirrored, with their partitions, and what the target's need."""
+        """Return the partitions of each mirrored topic of the source, and the changes that the target's topics need."""
         return await self._topics.look()
 
     async def run(self) -> None:
@@ -132,7 +132,7 @@ class MirrorFlow:
 
         Raises:
             ProducerFenced: Another flow with this group has taken over.
-            ClientError: A cluster refuses what is asked for good.
+            ClientError: A cluster refuses a request for good.
             ValueError: Likewise.
         """
         settings = self._settings
@@ -175,7 +175,7 @@ class MirrorFlow:
         return topics
 
     async def _copy_until_changed(self, topics: dict[str, int]) -> dict[str, int]:
-        """Copy until the source's topics change; return them then, none where the end was reached."""
+        """Copy until the source's topics change, and return them; return none if the end was reached."""
         changed: dict[str, int] = {}
         async with trio.open_nursery() as nursery:
 

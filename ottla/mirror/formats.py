@@ -26,16 +26,16 @@ _LONGS: Final = struct.Struct(">qq")
 
 
 class FormatError(ValueError):
-    """Bytes are no such record."""
+    """The bytes are not such a record."""
 
 
 def offset_syncs_topic(target_alias: str) -> str:
-    """Return the topic at the source that says where its records stand at a target."""
+    """Return the topic at the source that holds the offsets of its records at a target."""
     return f"mm2-offset-syncs.{target_alias}.internal"
 
 
 def checkpoints_topic(source_alias: str) -> str:
-    """Return the topic at the target that says where a source's groups stand there."""
+    """Return the topic at the target that holds the positions of a source's groups there."""
     return f"{source_alias}.checkpoints.internal"
 
 

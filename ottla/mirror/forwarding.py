@@ -1,4 +1,4 @@
-"""A batch of the source as batches of the target: bytes as they are where that is possible, encoded anew where not."""
+"""Sending a batch of the source to the target: its bytes as they are if possible, else encoded anew."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, Protocol
@@ -17,7 +17,7 @@ from wire.types import TopicPartition
 _PIECE_BYTES: Final = 512 * 1024
 
 Handler = Callable[[Record[bytes, bytes]], Sequence[OutgoingRecord]]
-"""Makes of a record of the source those that are sent to the target."""
+"""Makes the records to send to the target from one record of the source."""
 
 
 class Out(Protocol):
@@ -33,7 +33,7 @@ class Copied(NamedTuple):
 
     Attributes:
         place: The partition, as called at the source.
-        offsets: Their offsets there; empty where a handler made them, so that nothing is known of them.
+        offsets: Their offsets there; empty if a handler made the records, so that the offsets are not known.
         size: Bytes.
         record_count: How many.
         delivery: Their outcome.
@@ -50,12 +50,12 @@ class Forwarder:
     """Sends batches on, and notes where their records stand.
 
     Args:
-        selection: Says what topics are called at the target.
-        offsets: Takes what is known of offsets.
-        counters: Takes what was done.
+        selection: Names the topics at the target.
+        offsets: Takes the offsets of copied records.
+        counters: Counts what was done.
         throttle: Says how long to wait.
         handler: Makes the records; None copies them.
-        abort_on_failure: Whether a refused record is raised, or counted and passed over.
+        abort_on_failure: Whether a refused record is raised, or else counted and skipped.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Forwarder:
         self._abort_on_failure = abort_on_failure
 
     async def post(self, batch: Batch[bytes, bytes], out: Out) -> list[Copied]:
-        """Hand a batch to the producer; return what is on its way then."""
+        """Hand a batch to the producer; return the records that are on their way then."""
         delay_s = self._throttle.delay_s(batch.size, trio.current_time())
         if delay_s:
             await trio.sleep(delay_s)
@@ -127,7 +127,7 @@ class Forwarder:
                 await self.note([each])
 
     async def note(self, copied: Sequence[Copied]) -> None:
-        """Note what was acknowledged, and committed where there are transactions."""
+        """Note records that were acknowledged and, with transactions, committed."""
         for each in copied:
             self._counters.records += each.record_count
             self._counters.byte_count += each.size
@@ -146,7 +146,7 @@ class Forwarder:
 
 
 def _note_runs(known: OffsetMap, place: TopicPartition, offsets: Sequence[int], first: int) -> None:
-    """Note records that stand behind each other at the target, a run at a time where the source has gaps."""
+    """Note records with consecutive offsets at the target, a run at a time where the source has gaps."""
     if offsets[-1] - offsets[0] + 1 == len(offsets):
         known.copied(place, offsets[0], first, len(offsets))
         return

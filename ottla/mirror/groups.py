@@ -1,7 +1,7 @@
 """The positions of the source's groups, translated: as checkpoints, and as the offsets of groups at the target.
 
-A group at the target is set only while it has no members, never backwards beyond what was set before, and never past
-the end of its partition there.
+A group at the target is set only while it has no members, never back beyond the offset that was set before, and never
+past the end of its partition there.
 """
 
 from collections.abc import Mapping
@@ -25,11 +25,11 @@ class GroupKeeper:
     Args:
         source: The source.
         target: The target.
-        selection: Which groups, and what topics are called.
-        offsets: What is known of offsets.
-        counters: Takes what was done.
+        selection: Chooses the groups, and names the topics.
+        offsets: Translates offsets.
+        counters: Counts what was done.
         own_group: The flow's own group, which is left out.
-        sets_offsets: Whether the target's groups are set, or checkpoints written only.
+        sets_offsets: Whether the target's groups are set, or only checkpoints written.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class GroupKeeper:
         self._written: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
 
     async def translated(self) -> dict[str, list[Checkpoint]]:
-        """Return where each group stands, as far as it can be translated."""
+        """Return the position of each group, for the partitions whose offsets can be translated."""
         found: dict[str, list[Checkpoint]] = {}
         for listed in await self._source.list_groups():
             group_id = listed.group_id
@@ -97,7 +97,7 @@ class GroupKeeper:
                 self._counters.groups += await self._set(group_id, points)
 
     async def _set(self, group_id: str, points: list[Checkpoint]) -> bool:
-        """Set a group at the target, where it has no members; return whether it stands where it should."""
+        """Set a group at the target if it has no members; return whether its offsets are right."""
         try:
             description = await self._target.describe_group(group_id)
             if description.state not in _WITHOUT_MEMBERS:

@@ -1,11 +1,12 @@
-"""Where records of the source stand at the target: what a group's offset is translated by. No I/O.
+"""The offsets of the source's records at the target, by which a group's offset is translated. No I/O.
 
-What is known of a partition is a list of runs: ``count`` records that stand behind each other in both clusters, from
-``upstream`` there and from ``downstream`` here. A transaction's marker or a record that was left out begins a new run.
+What is known of a partition is a list of runs: ``count`` records with consecutive offsets in both clusters, from
+``upstream`` at the source and ``downstream`` at the target. A transaction's marker or a record that was left out begins
+a new run.
 Old runs are thinned as MirrorMaker 2 thins its syncs: the further back, the fewer, at most `RUNS_MAX`.
 
-An offset within a run is translated exactly. Behind a run nothing is known but that what follows stands behind it, so
-the end of the run it is: some records may be read again, none is passed over.
+An offset within a run is translated exactly. An offset behind a run is translated to the run's end, since all that is
+known is that later records follow it: some records may be read again, none is skipped.
 """
 
 from bisect import bisect_right
@@ -20,7 +21,7 @@ RUNS_MAX: Final = 64
 
 @dataclass(slots=True)
 class Run:
-    """Records that stand behind each other in both clusters."""
+    """Records with consecutive offsets in both clusters."""
 
     upstream: int
     downstream: int
@@ -44,11 +45,11 @@ class OffsetMap:
             place: The partition, as called at the source.
             upstream: The offset of the first at the source.
             downstream: The offset of the first at the target.
-            count: How many stand behind each other, in both clusters without a gap.
+            count: How many, in both clusters without a gap.
         """
         runs = self._runs.setdefault(place, [])
         if runs and (upstream < runs[-1].upstream or downstream < runs[-1].downstream):
-            runs.clear()  # the source was rewound, or one of the topics was made anew: nothing before it holds
+            runs.clear()  # the source was rewound, or one of the topics was created anew: older runs no longer hold
         if runs:
             last = runs[-1]
             at = upstream - last.upstream
@@ -63,7 +64,7 @@ class OffsetMap:
         """Return the target's offset for a group's offset at the source.
 
         Returns:
-            An offset at which the group reads its next record or one before it; None where nothing so old is known.
+            An offset at which the group reads its next record or one before it; None if no run is that old.
         """
         runs = self._runs.get(place, ())
         index = bisect_right(runs, upstream, key=_upstream) - 1
@@ -83,7 +84,7 @@ class OffsetMap:
 
     @property
     def places(self) -> list[TopicPartition]:
-        """The partitions of which something is known."""
+        """The partitions that have runs."""
         return list(self._runs)
 
 
@@ -92,7 +93,7 @@ def _upstream(run: Run) -> int:
 
 
 def _thin(runs: list[Run]) -> None:
-    """Drop the run whose loss costs least: the one with the smallest gap around it for its age."""
+    """Drop the run that costs least to lose: the one with the smallest gap around it for its age."""
     newest = runs[-1].upstream
     ages = range(1, len(runs) - 1)
     dropped = min(

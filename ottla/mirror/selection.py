@@ -19,7 +19,7 @@ _SETTINGS_LEFT_OUT: Final = frozenset(
         "min.insync.replicas",
     }
 )
-"""Settings that are the target's own affair, as MirrorMaker 2 has them; timestamps are kept as records have them."""
+"""Settings that are not mirrored, as in MirrorMaker 2; those of timestamps, since records keep theirs."""
 
 _INTERNAL_FACTOR: Final = 3  # MirrorMaker 2's
 IDENTITY: Final = "identity"
@@ -47,7 +47,7 @@ class Selection:
     target: str = "target"
 
     def takes_topic(self, name: str) -> bool:
-        """Return whether a topic is mirrored: no internal one, and none that came from the target."""
+        """Return whether a topic is mirrored: not an internal one, nor one that came from the target."""
         if _INTERNAL.fullmatch(name) or not self.include.fullmatch(name):
             return False
         if self.naming == PREFIX and name.startswith(f"{self.target}."):
@@ -59,12 +59,12 @@ class Selection:
         return bool(self.groups.fullmatch(group_id)) and not _GROUPS_LEFT_OUT.fullmatch(group_id)
 
     def target_name(self, topic: str) -> str:
-        """Return what a source's topic is called at the target."""
+        """Return the name of a source's topic at the target."""
         return f"{self.source}.{topic}" if self.naming == PREFIX else topic
 
 
 def mirrored_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return those of a topic's own settings that the target's topic gets."""
+    """Return the topic's own settings that the target's topic gets."""
     return {name: value for name, value in settings.items() if name not in _SETTINGS_LEFT_OUT}
 
 
@@ -86,7 +86,7 @@ class TopicChange:
         grow: How many partitions it should have; 0 where it has enough.
         settings: Settings to set, by name.
         unset: Settings to remove.
-        too_many: Partitions that it has beyond the source's, which nothing is done about.
+        too_many: Partitions that it has beyond the source's; they stay.
     """
 
     topic: str
@@ -158,7 +158,7 @@ def checkpoint_due(before: tuple[int, int] | None, upstream: int, downstream: in
 
 
 def internal_factor(asked: int | None, live_brokers: int) -> int:
-    """Return the replication factor of a topic that the mirror keeps for itself.
+    """Return the replication factor of one of the mirror's own topics.
 
     MirrorMaker 2 asks for three replicas whatever the cluster, and fails where it has fewer brokers.
 
@@ -173,7 +173,7 @@ def compile_names(texts: Iterable[str]) -> re.Pattern[str]:
     """Compile a list of names or regular expressions, by commas.
 
     Raises:
-        ValueError: One is no regular expression.
+        ValueError: One is not a regular expression.
     """
     joined = "|".join(part.strip() for text in texts for part in text.split(",") if part.strip())
     try:

@@ -14,7 +14,7 @@ class OffsetSyncs:
     Args:
         source: The cluster that has it.
         topic: Its name.
-        offsets: What is known of offsets.
+        offsets: The offsets of copied records.
         lag_max: How far the last sync of a partition may be behind, in records.
     """
 
@@ -26,7 +26,7 @@ class OffsetSyncs:
         self._written: dict[TopicPartition, tuple[int, int]] = {}
 
     async def read(self) -> int:
-        """Take over what earlier runs have written; return how many records that was."""
+        """Read what earlier runs have written; return how many records that was."""
         count = 0
         async with self._source.reader(self._topic, start=EARLIEST, stop=LATEST) as reader:
             async for batch in reader:
@@ -41,7 +41,8 @@ class OffsetSyncs:
         return count
 
     def due(self) -> list[OffsetSync]:
-        """Return the syncs to write: of partitions that went on, or whose distance between the offsets has changed."""
+        """Return the syncs to write: for partitions ``lag_max`` records past their last one, or with a new
+        difference."""
         found = []
         for place in self._offsets.places:
             latest = self._offsets.last_record(place)

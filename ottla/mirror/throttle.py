@@ -1,8 +1,8 @@
-"""No more than so many bytes a second. No I/O."""
+"""A limit of bytes a second. No I/O."""
 
 
 class Throttle:
-    """A bucket that fills at a rate; what is taken beyond it is waited for.
+    """Delays what is sent so that it stays within a rate; unused time is not saved up.
 
     Args:
         rate: Bytes a second; None for no bound.

@@ -1,4 +1,4 @@
-"""The target's topics, created and kept as the source's are."""
+"""Creating the target's topics, and keeping them in step with the source's."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -21,7 +21,7 @@ class TopicKeeper:
         source: The source.
         target: The target.
         selection: What is mirrored.
-        replication_factor: Of topics that are created; -1 for the target's default.
+        replication_factor: For topics that are created; -1 for the target's default.
         keeps_settings: Whether the settings of topics that exist are changed.
     """
 
@@ -49,7 +49,7 @@ class TopicKeeper:
         return {name: shape.partitions for name, shape in found.items()}, changes
 
     async def apply(self, changes: Sequence[TopicChange]) -> list[TopicChange]:
-        """Change what differs; return what was changed."""
+        """Apply the changes; return what was changed."""
         target = self._target
         new = [
             NewTopic(each.topic, each.create, self._replication_factor, configs=dict(each.settings))

@@ -1,8 +1,8 @@
-"""Who of a group consumes what: every end computes the same from the same view of the group, and takes its part.
+"""Which consumer of a group reads what: each computes the same from the same view of the group, and takes its part.
 
-- The unit is the *thread*: one stream of one end, named `<consumer id>-<number>`. Threads are ordered as Java orders
-  strings ("c-10" before "c-2"), partitions as numbers.
-- Only the topics of the asking end are assigned: other topics are not its concern.
+- The unit is the *thread*: one stream of one consumer, named `<consumer id>-<number>`. Threads are ordered as Java
+  orders strings ("c-10" before "c-2"), partitions as numbers.
+- Only the topics that the computing consumer subscribes to are assigned.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,12 +19,12 @@ _WORD: Final = 1 << 32
 
 
 class AssignmentError(Exception):
-    """The group's subscriptions do not go with the strategy."""
+    """The group's subscriptions do not fit the strategy."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadId:
-    """One stream of an end; its text is what an ownership znode says."""
+    """One stream of a consumer; its text is the content of an ownership znode."""
 
     consumer: str
     number: int
@@ -40,12 +40,12 @@ def owning_consumer(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """What an end has read of its group and its topics.
+    """What a consumer has read of its group and its topics.
 
     Attributes:
-        registrations: What each end subscribes to, by consumer id.
-        partitions: The partitions of the existing topics that this end consumes, sorted.
-        topics: The names of all topics; filters take theirs from them.
+        registrations: What each consumer subscribes to, by consumer id.
+        partitions: The partitions of the existing topics that this consumer reads, sorted.
+        topics: The names of all topics, which filters choose from.
         has_brokers: Whether a broker is registered.
     """
 
@@ -74,7 +74,7 @@ class GroupView:
 
 
 Assignment = dict[str, dict[TopicPartition, ThreadId]]
-"""What each end of the group consumes, and by which thread."""
+"""What each consumer of the group reads, and by which thread."""
 Assignor = Callable[[GroupView, Mapping[str, Sequence[ThreadId]], frozenset[str]], Assignment]
 
 
@@ -100,7 +100,7 @@ def assign_round_robin(
     """Deal the partitions of all topics to the threads in turn, in the order of Java's hash of ``topic-partition``.
 
     Raises:
-        AssignmentError: The ends differ in their topics, or an end has other numbers of streams for some of them.
+        AssignmentError: The consumers differ in their topics, or one has different numbers of streams for its topics.
     """
     found: Assignment = {consumer: {} for consumer in view.registrations}
     takers: Sequence[ThreadId] = next(iter(threads.values()), ())
@@ -121,16 +121,16 @@ ASSIGNORS: Final[Mapping[str, Assignor]] = {RANGE: assign_range, ROUND_ROBIN: as
 
 
 def assign(view: GroupView, consumer_id: str, strategy: str, *, exclude_internal: bool) -> Assignment:
-    """Return what each end consumes of the topics that one end subscribes to.
+    """Return what each consumer reads of the topics that one of them subscribes to.
 
     Args:
         view: The group.
-        consumer_id: That end, registered in the view.
+        consumer_id: That one, registered in the view.
         strategy: `RANGE` or `ROUND_ROBIN`.
         exclude_internal: Whether filters pass over Kafka's own topics.
 
     Raises:
-        AssignmentError: The subscriptions do not go with the strategy.
+        AssignmentError: The subscriptions do not fit the strategy.
     """
     own = view.registrations[consumer_id].topics(view.topics, exclude_internal=exclude_internal)
     threads = view.threads(exclude_internal=exclude_internal)

@@ -1,7 +1,7 @@
-"""Keeping an end's part of its group: one task registers, reads the group, claims, fetches and releases.
+"""Keeping a consumer's part of its group: one task registers, reads the group, claims, fetches and releases.
 
-All of `states.TRANSITIONS` happens here. A rebalance is begun by a watch, which says that something may have changed;
-what was read decides whether anything has.
+All of `states.TRANSITIONS` happens here. A watch begins a rebalance: it says that something may have changed, and the
+view that is read then decides whether anything has.
 """
 
 import logging
@@ -35,24 +35,24 @@ class RebalanceFailed(Exception):
 
 
 class PartitionsTaken(Exception):
-    """Another end has not released a partition yet: the attempt is repeated."""
+    """Another consumer has not released a partition yet: the attempt is repeated."""
 
 
 class RebalanceListener(Protocol):
     """What is called at each rebalance; it must not block."""
 
     def before_releasing(self, owned: Mapping[TopicPartition, ThreadId]) -> None:
-        """See the partitions that are released next; their positions are committed behind this."""
+        """See the partitions that are about to be released; their positions are committed after this."""
         ...
 
     def before_starting(self, consumer_id: str, assignment: Assignment) -> None:
-        """See who of the group consumes what, before this end fetches."""
+        """See the assignment of the whole group, before this consumer fetches."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """What an end consumes, and the streams that its partitions go to.
+    """What a consumer subscribes to, and the streams that its partitions go to.
 
     Attributes:
         registration: As it is registered.
@@ -77,14 +77,14 @@ class Subscribed:
 
 
 class Balance:
-    """An end's place in its group.
+    """A consumer's place in its group.
 
     Args:
-        consumer_id: The end's name.
+        consumer_id: The consumer's name.
         settings: How it works.
         subscribed: What it consumes.
         zookeeper: Its session.
-        connect: Connects to the cluster at addresses, for as long as the end lives.
+        connect: Connects to the cluster at addresses, for as long as the consumer lives.
         security_protocol: Which of the addresses that brokers register is used.
         listener: Called at each rebalance.
         clock: The machine's clocks.
@@ -140,8 +140,8 @@ class Balance:
             offsets: The next offset of each partition; None for what was handed out.
 
         Raises:
-            OffsetCommitFailed: Kafka took some of them not.
-            SessionExpiredError: The session may be over: other ends may have the partitions.
+            OffsetCommitFailed: Kafka refused some of them.
+            SessionExpiredError: The session may be over: other consumers may have the partitions.
         """
         async with self._working:
             if not self._is_live():
@@ -158,7 +158,7 @@ class Balance:
 
     def _on_session_event(self, event: SessionEvent) -> None:
         if event is SessionEvent.EXPIRED and self.state is not EndState.CLOSED:
-            # Others may have its partitions by now: nothing is handed out or committed any more.
+            # Others may have its partitions by now: hand out and commit nothing more.
             self._advance(EndEvent.SESSION_LOST)
             self._stop_consuming()
             self.owned = self._claiming = {}
@@ -166,11 +166,11 @@ class Balance:
             self._look_again()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Join the group, report that as started, and stay in balance until `leave`.
+        """Join the group, report that as started, and rebalance when needed until `leave`.
 
         Raises:
             RebalanceFailed: No attempt of the first rebalance succeeded; of later ones the streams raise it.
-            AlreadyRegistered: Another session has this end's name.
+            AlreadyRegistered: Another session has this consumer's name.
         """
         with self._scope:
             await self._settle()
@@ -202,11 +202,11 @@ class Balance:
             stream.close()
 
     async def _settle(self) -> None:
-        """Register where that is needed, and take the part that this end has in its group.
+        """Register if needed, and take this consumer's part of its group.
 
         Raises:
             RebalanceFailed: No attempt succeeded.
-            AlreadyRegistered: Another session has this end's name.
+            AlreadyRegistered: Another session has this consumer's name.
         """
         while True:
             self._changed = trio.Event()
@@ -255,10 +255,10 @@ class Balance:
         ) from failure
 
     async def _attempt(self) -> None:
-        """Take this end's part once, unless it has it.
+        """Take this consumer's part once, unless it has it.
 
         Raises:
-            PartitionsTaken: Another end has some of it.
+            PartitionsTaken: Another consumer has some of it.
         """
         excludes = self._settings.exclude_internal_topics
         view = await self._znodes.view(self._own_topics)
@@ -289,7 +289,7 @@ class Balance:
         if taken:
             raise PartitionsTaken(f"{', '.join(map(str, taken))} are still owned by another end")
         self.owned = mine
-        # Behind the claim: before it the previous owner may commit once more.
+        # After the claim: until then the previous owner can still commit.
         offsets = await self._offsets.fetch(kafka.admin, mine)
         if self._listener is not None:
             self._listener.before_starting(self._consumer_id, assignment)
@@ -338,7 +338,7 @@ class Balance:
         return consumption.positions
 
     async def _release(self) -> None:
-        """Stop, commit, and release what this end owns: the next owner begins where it ended."""
+        """Stop, commit, and release what this consumer owns: the next owner begins where it ended."""
         positions = self._stop_consuming()
         if self.owned and self._listener is not None:
             self._listener.before_releasing(dict(self.owned))
@@ -348,7 +348,7 @@ class Balance:
         self.owned = self._claiming = {}
 
     async def _commit(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Commit once; a failure is logged: the positions come with the next commit, or records come again."""
+        """Commit once; a failure is logged: the next commit has the positions, or records are read again."""
         if not self._is_live():
             _log.warning("%s: nothing is committed while the session may be over", self._consumer_id)
             return

@@ -1,4 +1,4 @@
-"""Kafka's old consumer: an end of a group that ZooKeeper coordinates."""
+"""Kafka's old consumer: a consumer of a group that ZooKeeper coordinates."""
 
 import logging
 import random
@@ -32,7 +32,7 @@ _CLOSE_TIMEOUT_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ConnectorStatistics:
-    """Where an end stands.
+    """Where a consumer stands.
 
     Attributes:
         state: Its state.
@@ -53,15 +53,15 @@ SessionMaker = Callable[[str, float, float, ZooKeeperAccess], GroupSession]
 
 
 class Connector:
-    """An end of a group; used as ``async with``.
+    """A consumer of a group; used as ``async with``.
 
-    Leaving the block commits, releases the end's partitions and deletes its registration, in this order, for ten
-    seconds at most. Killed, the end keeps its partitions until its session times out.
+    Leaving the block commits, releases the consumer's partitions and deletes its registration, in this order, for ten
+    seconds at most. Killed, the consumer keeps its partitions until its session times out.
 
     Args:
         settings: How it works.
         connection: Further arguments of `ottla.client.connect`, such as ``tls`` and ``sasl``.
-        security_protocol: Which of the addresses that brokers register is used.
+        security_protocol: Which of the addresses that brokers register to use.
         access: How ZooKeeper is reached.
         listener: Called at each rebalance.
         clock: The machine's clocks.
@@ -69,7 +69,7 @@ class Connector:
         session: Makes the session; tests make others.
 
     Attributes:
-        consumer_id: The end's name in its group.
+        consumer_id: The consumer's name in its group.
     """
 
     def __init__(
@@ -124,14 +124,14 @@ class Connector:
     async def create_message_streams(
         self, streams: Mapping[AnyTopic, int]
     ) -> dict[str, list[Stream[Any, Any]]]:
-        """Consume topics; return their streams when this end has claimed its part. Possible once.
+        """Consume topics; return their streams when this consumer has claimed its part. Possible once.
 
         Args:
             streams: How many streams each topic has, by name or typed.
 
         Raises:
             RebalanceFailed: No attempt succeeded.
-            AlreadyRegistered: Another end has the configured ``consumer.id``.
+            AlreadyRegistered: Another consumer has the configured ``consumer.id``.
             ValueError: There is no topic, or one without a stream.
         """
         topics = {topic.name: topic for topic in map(as_topic, streams)}
@@ -152,7 +152,7 @@ class Connector:
         key: Codec[Any] = raw,
         value: Codec[Any] = raw,
     ) -> list[Stream[Any, Any]]:
-        """Consume the topics that a filter takes, those that are created later, too; see `create_message_streams`.
+        """Consume the topics that a filter takes, including those created later; see `create_message_streams`.
 
         Args:
             topic_filter: Made by `white_list` or `black_list`.
@@ -172,8 +172,8 @@ class Connector:
             offsets: The next offset of each partition; None for what was handed out.
 
         Raises:
-            OffsetCommitFailed: Kafka took some of them not.
-            SessionExpiredError: The session may be over: other ends may have the partitions.
+            OffsetCommitFailed: Kafka refused some of them.
+            SessionExpiredError: The session may be over: other consumers may have the partitions.
             ValueError: There are no streams.
         """
         if self._balance is None:
@@ -181,7 +181,7 @@ class Connector:
         await self._balance.commit(offsets)
 
     def statistics(self) -> ConnectorStatistics:
-        """Return where the end stands."""
+        """Return where the consumer stands."""
         balance = self._balance
         if balance is None:
             return ConnectorStatistics(EndState.IDLE, {}, {}, {}, 0)
@@ -231,7 +231,7 @@ class Connector:
 
 
 def _consumer_id(settings: OldConsumerSettings, now_ms: int, source: random.Random) -> str:
-    """Return ``<group>_<host>-<milliseconds>-<eight hex digits>``, or with the configured name behind the group."""
+    """Return ``<group>_<host>-<milliseconds>-<eight hex digits>``, or ``<group>_<configured name>``."""
     if settings.consumer_id is not None:
         return f"{settings.group_id}_{settings.consumer_id}"
     return f"{settings.group_id}_{socket.gethostname()}-{now_ms}-{source.getrandbits(32):08x}"

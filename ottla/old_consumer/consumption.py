@@ -1,4 +1,4 @@
-"""Fetching what an end owns, from one rebalance to the next."""
+"""Fetching what a consumer owns, from one rebalance to the next."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ _ROOM_MIN = 1 << 20
 
 
 class Consumption:
-    """The partitions of an end between two rebalances: a `Source` of its streams.
+    """The partitions of a consumer between two rebalances: a `Source` of its streams.
 
     Args:
         context: The cluster's connections.
@@ -29,7 +29,7 @@ class Consumption:
         shares: The stream of each partition.
         topics: The codecs of each topic.
         offsets: Where the group is; partitions without an offset begin by `auto_offset_reset`.
-        is_live: Whether the end's session is known to live.
+        is_live: Whether the consumer's session is known to live.
 
     Attributes:
         positions: The next offset to hand out, of the partitions whose start is known.
@@ -93,7 +93,7 @@ class Consumption:
                 places = ", ".join(map(str, sorted(starts)))
                 _log.warning("where to begin in %s: %s", places, group.exceptions[0])
                 await trio.sleep(self._settings.refresh_leader_backoff)
-            if self._is_stopped:  # while the answer was on its way: there is nobody to fetch any more
+            if self._is_stopped:  # while the answer was on its way: nothing fetches any more
                 return
             for place, (offset, _) in found.items():
                 del starts[place]
@@ -102,7 +102,7 @@ class Consumption:
                 self._fetcher.seek(place, offset)
 
     def stop(self) -> None:
-        """Fetch no more, and take from the streams what they have not handed out."""
+        """Stop fetching, and drop what the streams have not handed out."""
         if self._is_stopped:
             return
         self._is_stopped = True
@@ -112,7 +112,7 @@ class Consumption:
             stream.detach()
 
     def lag(self) -> dict[TopicPartition, int]:
-        """Return how many offsets each partition's end is ahead of what was handed out, as far as that is known."""
+        """Return how many offsets each partition's end is ahead of what was handed out, if that is known."""
         found = {}
         for place, fetch in self._fetcher.partitions.items():
             end = fetch.position.high_watermark
@@ -121,7 +121,7 @@ class Consumption:
         return found
 
     def may_hand_out(self) -> bool:
-        """Return whether the end surely owns its partitions now."""
+        """Return whether the consumer surely owns its partitions now."""
         return not self._is_stopped and self._is_live()
 
     async def take(self, stream: Stream[Any, Any]) -> Batch[Any, Any] | None:

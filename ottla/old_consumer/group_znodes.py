@@ -26,11 +26,11 @@ from ottla.old_consumer.zookeeper import GroupZooKeeper
 from wire.types import BrokerEpoch, BrokerId, Offset, TopicPartition
 
 Wanted = Callable[[Mapping[str, Registration], frozenset[str]], Collection[str]]
-"""Which topics' partitions are of interest, by the group's registrations and the topics there are."""
+"""Returns the topics whose partitions are of interest, from the group's registrations and the existing topics."""
 
 
 class AlreadyRegistered(Exception):
-    """Another session has registered an end of this name."""
+    """Another session has registered a consumer of this name."""
 
 
 class GroupZnodes:
@@ -41,7 +41,7 @@ class GroupZnodes:
     Args:
         zookeeper: The session.
         group: The group.
-        changed: Called when a watch fires, or is lost with its connection: look again.
+        changed: Called when a watch fires, or is lost with its connection: the group must be read again.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class GroupZnodes:
         """Read what the assignment depends on, and watch all of it.
 
         Raises:
-            MalformedZnodeError: A registration or a topic is none.
+            MalformedZnodeError: A registration or a topic's znode is malformed.
         """
         registrations = await self.registrations()
         topics = frozenset(await self._names(TopicsZnode.PATH))
@@ -74,7 +74,7 @@ class GroupZnodes:
         return GroupView(registrations, partitions, topics, bool(brokers))
 
     async def registrations(self) -> dict[str, Registration]:
-        """Return the ends that are registered, by consumer id."""
+        """Return the consumers that are registered, by consumer id."""
         names = await self._names(f"{self._root}/ids")
         found = await self._zookeeper.get_many([f"{self._root}/ids/{name}" for name in names])
         return {
@@ -121,7 +121,7 @@ class GroupZnodes:
         """Return every offset that the group has in ZooKeeper.
 
         Raises:
-            MalformedZnodeError: One is no number.
+            MalformedZnodeError: One is not a number.
         """
         found = await self._below(f"{self._root}/offsets")
         return _decoded({place: data for place, (data, _) in found.items()})
@@ -143,7 +143,7 @@ class GroupZnodes:
         return True
 
     async def still_own(self, owned: Mapping[TopicPartition, ThreadId]) -> bool:
-        """Return whether this session's claims are all there."""
+        """Return whether this session still holds all of its claims."""
         listed = list(owned)
         found = await self._zookeeper.get_many([self._owner_path(place) for place in listed])
         session = self._zookeeper.session_id
@@ -152,7 +152,7 @@ class GroupZnodes:
     # Writing
 
     async def register(self, consumer_id: str, registration: Registration) -> None:
-        """Register an end for the length of this session.
+        """Register a consumer for the length of this session.
 
         Raises:
             AlreadyRegistered: Another session has.
@@ -162,14 +162,14 @@ class GroupZnodes:
             raise AlreadyRegistered(f"group {self._group}: consumer {consumer_id} is registered already")
 
     async def deregister(self, consumer_id: str) -> None:
-        """Take this session's registration back."""
+        """Delete this session's registration."""
         await self._delete_own(f"{self._root}/ids/{consumer_id}")
 
     async def claim(self, wanted: Mapping[TopicPartition, ThreadId]) -> list[TopicPartition]:
         """Claim partitions: all of them or none.
 
         Returns:
-            Those that another end still has: then none is claimed.
+            Those that another consumer still has; if there are any, none is claimed.
         """
         taken: list[TopicPartition] = []
         for place, thread in wanted.items():
@@ -180,12 +180,12 @@ class GroupZnodes:
         return []
 
     async def release(self, owned: Iterable[TopicPartition]) -> None:
-        """Take this session's claims back; those that it does not have are left alone."""
+        """Delete this session's claims; those that it does not have are left alone."""
         for place in owned:
             await self._delete_own(self._owner_path(place))
 
     async def write_offset(self, place: TopicPartition, offset: int) -> None:
-        """Write the group's next offset of a partition, whatever is there."""
+        """Write the group's next offset of a partition, whatever its present value."""
         path = self._offset_path(place)
         data = ConsumersZnode.encode_offset(Offset(offset))
         while True:
@@ -291,7 +291,7 @@ class GroupZnodes:
                 found, stat = await self._zookeeper.get(path)
             except NoNodeError:
                 continue
-            # A write of ours whose answer was lost; or one of another end, which has not gone yet.
+            # A write of ours whose answer was lost; or one of another consumer, which has not gone yet.
             return found == data and stat.ephemeral_owner == self._zookeeper.session_id
 
     async def _delete_own(self, path: str) -> None:

@@ -1,4 +1,4 @@
-"""A group's offsets in ZooKeeper, in Kafka, or in both, and their way from the one to the other."""
+"""A group's offsets in ZooKeeper, in Kafka, or in both, and their migration from the one to the other."""
 
 import logging
 from collections.abc import Collection, Mapping
@@ -25,7 +25,7 @@ def farthest(
 ) -> dict[TopicPartition, Offset]:
     """Return the greater one of the two offsets of each partition.
 
-    While a group moves, some of its ends commit to ZooKeeper alone and others to both: each store may be behind.
+    While a group moves, some of its consumers commit to ZooKeeper alone and others to both: each store may be behind.
     """
     return {
         place: max(offsets[place] for offsets in (zookeeper, kafka) if place in offsets)
@@ -35,7 +35,7 @@ def farthest(
 
 @dataclass(frozen=True, slots=True)
 class MigratedOffset:
-    """One partition of a group on its way from ZooKeeper to Kafka.
+    """The offset of one partition of a group, on its way from ZooKeeper to Kafka.
 
     Attributes:
         zookeeper: The offset in ZooKeeper.
@@ -59,12 +59,12 @@ class MigratedOffset:
 def plan_migration(
     zookeeper: Mapping[TopicPartition, Offset], kafka: Mapping[TopicPartition, Offset]
 ) -> dict[TopicPartition, MigratedOffset]:
-    """Return what becomes of each offset that a group has in ZooKeeper; those there stay, for the way back."""
+    """Return the migration of each offset that a group has in ZooKeeper, where all stay, for the way back."""
     return {place: MigratedOffset(offset, kafka.get(place)) for place, offset in sorted(zookeeper.items())}
 
 
 class GroupOffsets:
-    """The offsets of one group, by an end's settings.
+    """The offsets of one group, by a consumer's settings.
 
     Args:
         znodes: The group in ZooKeeper.
@@ -108,7 +108,7 @@ class GroupOffsets:
             retries: Whether a failure is repeated, after `offsets_channel_backoff`.
 
         Raises:
-            OffsetCommitFailed: Kafka took some of them not, in the end.
+            OffsetCommitFailed: Kafka still refused some of them after the retries.
         """
         if self._settings.offsets_storage is Storage.ZOOKEEPER:
             await self._commit_to_zookeeper(offsets)
@@ -129,7 +129,7 @@ class GroupOffsets:
     async def _commit_to_kafka(
         self, admin: Admin | None, due: dict[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """Commit once; return what is left."""
+        """Commit once; return what is still to be committed."""
         if not due:
             return {}
         if admin is None:

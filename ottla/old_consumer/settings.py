@@ -26,19 +26,19 @@ class Reset(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldConsumerSettings:
-    """How an end works; times in seconds, sizes in bytes. The names are those of Kafka's properties.
+    """How a consumer works; times in seconds, sizes in bytes. The names are those of Kafka's properties.
 
     Attributes:
         group_id: The group.
         zookeeper_connect: ``host:port,host:port/chroot``.
-        consumer_id: The end's own name in place of a random one.
+        consumer_id: The consumer's own name in place of a random one.
         client_id: What brokers see; the group's id where it is empty.
-        zookeeper_session_timeout: How long a dead end keeps its partitions.
+        zookeeper_session_timeout: How long a dead consumer keeps its partitions.
         zookeeper_connection_timeout: How long the first connection may take; None for the session timeout.
         socket_timeout: How long a broker may take to answer.
         fetch_message_max_bytes: The most bytes of one partition in an answer.
         queued_max_message_chunks: How many such answers wait for each partition.
-        fetch_min_bytes: A broker waits for so many.
+        fetch_min_bytes: A broker waits for this many.
         fetch_wait_max: ... for this long.
         refresh_leader_backoff: How long to wait after a partition failed.
         auto_commit: Whether positions are committed periodically, at each rebalance and at the end.
@@ -181,7 +181,7 @@ _WITHOUT_EFFECT: Final = frozenset(
 
 
 def parse_properties(properties: Mapping[str, str]) -> tuple[OldConsumerSettings, tuple[str, ...]]:
-    """Return the settings that properties ask for, and the properties that nobody knows.
+    """Return the settings that properties ask for, and the unknown properties.
 
     Raises:
         ValueError: A value cannot be used, or a required one is missing; the text names it.

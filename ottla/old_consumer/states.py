@@ -1,7 +1,7 @@
-"""The states of an end.
+"""The states of a consumer.
 
 - Between a lost session and the next registration nothing is owned, fetched or committed.
-- A change that comes while the end rebalances is kept for the moment when that is done: many make one more rebalance.
+- A change that comes while the consumer rebalances is handled after it: many make one more rebalance.
 """
 
 from collections.abc import Mapping
@@ -10,11 +10,11 @@ from typing import Final
 
 
 class EndState(Enum):
-    """Where an end stands.
+    """Where a consumer stands.
 
     Attributes:
         IDLE: It has no streams yet.
-        UNREGISTERED: It has streams and no registration: its session is over, or is yet to be used.
+        UNREGISTERED: It has streams and no registration: its session is over, or has not been used yet.
         REBALANCING: It reads the group, and claims its part.
         BACKING_OFF: An attempt failed; nothing is owned until the next one.
         WAITING_FOR_BROKERS: There is none to fetch from: it owns nothing until one registers.
@@ -34,7 +34,7 @@ class EndState(Enum):
 
 
 class EndEvent(Enum):
-    """What happens to an end."""
+    """What happens to a consumer."""
 
     SUBSCRIBED = "subscribed"
     REGISTERED = "registered"
@@ -49,7 +49,7 @@ class EndEvent(Enum):
 
 
 class IllegalEndTransition(Exception):
-    """An event came in a state in which it cannot."""
+    """An event came in a state in which it is not allowed."""
 
     def __init__(self, state: EndState, event: EndEvent) -> None:
         super().__init__(f"{event.value} while {state.value}")
@@ -84,7 +84,7 @@ def advance(state: EndState, event: EndEvent) -> EndState:
     """Return the state after an event.
 
     Raises:
-        IllegalEndTransition: It cannot come in that state.
+        IllegalEndTransition: The event is not allowed in that state.
     """
     if (state, event) not in TRANSITIONS:
         raise IllegalEndTransition(state, event)

@@ -23,13 +23,13 @@ class ConsumerTimeout(Exception):
 
 
 class Source(Protocol):
-    """What a stream gets its records from while its end owns partitions."""
+    """What a stream gets its records from while its consumer owns partitions."""
 
     positions: dict[TopicPartition, int]
     """The next offset to hand out, by partition: what is committed."""
 
     def may_hand_out(self) -> bool:
-        """Return whether the end surely owns its partitions now."""
+        """Return whether the consumer surely owns its partitions now."""
         ...
 
     async def take(self, stream: "Stream[Any, Any]") -> Batch[Any, Any] | None:
@@ -40,8 +40,8 @@ class Source(Protocol):
 class Stream(Generic[K, V]):
     """Records of some partitions, which a rebalance may change; used as ``async for record in stream``.
 
-    A record counts as consumed as soon as it is handed out. The loop ends when the end leaves its group. Each batch of
-    records begins with a checkpoint; cancelled there, nothing is lost.
+    A record counts as consumed as soon as it is handed out. The loop ends when the consumer leaves its group. Each
+    batch of records begins with a checkpoint; cancelled there, nothing is lost.
 
     Args:
         name: Its thread's name, for texts.
@@ -69,7 +69,7 @@ class Stream(Generic[K, V]):
 
         Raises:
             ConsumerTimeout: None came in time.
-            RebalanceFailed: The end could not claim its partitions; asked again, the stream goes on waiting.
+            RebalanceFailed: The consumer could not claim its partitions; asked again, the stream goes on waiting.
             ClientError: A partition cannot be read; asked again, it is tried again.
         """
         record = self._next_of_batch()
@@ -102,7 +102,7 @@ class Stream(Generic[K, V]):
         return None
 
     async def _take_batch(self) -> bool:
-        """Have a batch to hand records out of; return whether there is one."""
+        """Make sure that there is a batch to hand records out of; return whether there is one."""
         source = self._source
         if source is None or not source.may_hand_out():
             return False
@@ -111,7 +111,7 @@ class Stream(Generic[K, V]):
         try:
             batch = await source.take(self)
         except (NoLeader, UnknownTopic) as error:
-            # A leader is found soon; of a topic that was deleted the next rebalance takes the partitions away.
+            # A leader is found soon; if the topic was deleted, the next rebalance takes its partitions away.
             _log.warning("stream %s: %s", self.name, error)
             return False
         if batch is None or source is not self._source:
@@ -129,7 +129,7 @@ class Stream(Generic[K, V]):
         if trio.current_time() >= deadline:
             raise ConsumerTimeout(f"stream {self.name}: no record in {self._timeout} s")
 
-    # What the end does with it
+    # What the consumer does with it
 
     def wake(self) -> None:
         """Let a task that waits in the stream look again."""
@@ -141,7 +141,7 @@ class Stream(Generic[K, V]):
         self.wake()
 
     def detach(self) -> None:
-        """Forget what was fetched and not handed out: another end may have it from now on."""
+        """Forget what was fetched and not handed out: another consumer may have it from now on."""
         self._source = self._batch = None
         self._records = iter(())
 

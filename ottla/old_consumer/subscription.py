@@ -1,4 +1,4 @@
-"""What an end of a group subscribes to, and its znode.
+"""What a consumer of a group subscribes to, and its znode.
 
 A registration is the data of `/consumers/<group>/ids/<consumer id>`:
 
@@ -49,12 +49,12 @@ class TopicFilter:
 
 
 def white_list(text: str) -> TopicFilter:
-    """Return a filter for the topics that match ``regex,regex``; raises ValueError where that is none."""
+    """Return a filter for the topics that match ``regex,regex``; raises ValueError if that is malformed."""
     return _filter(Pattern.WHITE_LIST, text)
 
 
 def black_list(text: str) -> TopicFilter:
-    """Return a filter for all topics but those that match ``regex,regex``; raises ValueError where that is none."""
+    """Return a filter for topics that do not match ``regex,regex``; raises ValueError if that is malformed."""
     return _filter(Pattern.BLACK_LIST, text)
 
 
@@ -68,7 +68,7 @@ def _filter(pattern: Pattern, text: str) -> TopicFilter:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What one end subscribes to.
+    """What one consumer subscribes to.
 
     Attributes:
         streams: How many streams it has, by topic; of a filter, by its expression.
@@ -90,10 +90,10 @@ class Registration:
 
 
 def for_topics(streams: Mapping[str, int], timestamp: WallMs) -> Registration:
-    """Return the registration of an end that names its topics.
+    """Return the registration of a consumer that names its topics.
 
     Raises:
-        ValueError: It has none, or a topic has no stream.
+        ValueError: It names no topic, or a topic has no stream.
     """
     if not streams:
         raise ValueError("an end needs a topic to consume")
@@ -104,7 +104,7 @@ def for_topics(streams: Mapping[str, int], timestamp: WallMs) -> Registration:
 
 
 def for_filter(topic_filter: TopicFilter, streams: int, timestamp: WallMs) -> Registration:
-    """Return the registration of an end with a filter; raises ValueError where it has no stream."""
+    """Return the registration of a consumer with a filter; raises ValueError where it has no stream."""
     if streams < 1:
         raise ValueError(f"{streams} streams; at least one is needed")
     return Registration({topic_filter.text: streams}, topic_filter, timestamp)
@@ -127,7 +127,7 @@ def decode_registration(consumer_id: str, data: bytes) -> Registration:
     """Read a registration.
 
     Raises:
-        MalformedZnodeError: It is none.
+        MalformedZnodeError: It is malformed.
     """
     what = f"the registration of consumer {consumer_id}"
     value = decode_json(data, what)

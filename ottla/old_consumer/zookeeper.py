@@ -1,4 +1,4 @@
-"""The door to the ensemble: what an end needs of a session, and the real session, which runs off the loop."""
+"""Access to the ensemble: what a consumer needs of a session, and the real session, which runs outside of the loop."""
 
 from collections.abc import Sequence
 from types import TracebackType
@@ -15,7 +15,7 @@ from wire.types import MonotonicSeconds, ZkVersion
 
 
 class GroupZooKeeper(Protocol):
-    """The part of `cluster.zookeeper.client.ZooKeeper` that an end of a group uses; the same rules hold."""
+    """The part of `cluster.zookeeper.client.ZooKeeper` that a consumer of a group uses; the same rules hold."""
 
     @property
     def session_id(self) -> int:
@@ -23,7 +23,7 @@ class GroupZooKeeper(Protocol):
         ...
 
     def session_is_live(self, now: MonotonicSeconds) -> bool:
-        """Tell whether the session is known to live, by the caller's monotonic clock."""
+        """Return whether the session is known to be alive, by the caller's monotonic clock."""
         ...
 
     def subscribe(self, listener: SessionListener) -> None:
@@ -74,7 +74,7 @@ class GroupZooKeeper(Protocol):
 
 
 class GroupSession(GroupZooKeeper, Protocol):
-    """A session that a task keeps."""
+    """A session that a task keeps alive."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Connect, report that as started, and keep the session until cancelled; then close it.

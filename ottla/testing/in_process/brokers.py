@@ -205,7 +205,7 @@ class InProcessBrokers:
     async def create_topic(
         self, name: str, partitions: int, replicas: int, configs: Mapping[str, str]
     ) -> None:
-        """Create a topic, and wait until all live brokers know a leader of each of its partitions.
+        """Create a topic, and wait until the controller knows a leader of each of its partitions.
 
         Raises:
             ClusterError: it cannot be created.
