@@ -126,8 +126,7 @@ class PartitionRecords:
         return self._columns
 
     def keep_packed(self, limit: int) -> None:
-        """Leave compressed records packed until they are asked for; decompressed, they may have ``limit`` bytes at
-        most."""
+        """Leave compressed records packed until asked for; decompressed, they may have ``limit`` bytes at most."""
         self._packed_limit = limit
 
     def _unpack(self, limit: int) -> None:
@@ -383,8 +382,7 @@ class _AbortedFilter:
         self._open: set[int] = set()
 
     def __call__(self, buffer: memoryview, at: int, header: BatchHeader) -> bool:
-        """Return whether a batch holds records to be seen; markers never do, and abort markers end their
-        transactions."""
+        """Return whether a batch holds visible records; markers never do, and abort markers end transactions."""
         while self._coming and self._coming[-1].first_offset <= header.last_offset:
             self._open.add(self._coming.pop().producer_id)
         if header.is_control:

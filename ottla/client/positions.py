@@ -175,8 +175,7 @@ class Position:
         self.number += 1
 
     def prefer(self, replica: BrokerId, until: float) -> None:
-        """Read from a follower that stands closer (KIP-392) until a time on the loop's clock, then from the leader
-        again."""
+        """Read from a follower that stands closer (KIP-392) until a time on the loop's clock, then from the leader."""
         self._replica = replica
         self._replica_until = until
 

@@ -41,8 +41,7 @@ class OffsetSyncs:
         return count
 
     def due(self) -> list[OffsetSync]:
-        """Return the syncs to write: for partitions ``lag_max`` records past their last one, or with a new
-        difference."""
+        """Return the syncs to write: for partitions ``lag_max`` records on, or with a changed offset difference."""
         found = []
         for place in self._offsets.places:
             latest = self._offsets.last_record(place)

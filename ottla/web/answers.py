@@ -1,4 +1,4 @@
-"""What came of asking the cluster: a value, or the sentence that stands in its place."""
+"""The result of a call to the cluster: a value, or the sentence that stands in its place."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -13,7 +13,7 @@ from ottla.commands.terminal.failure import CommandError
 T = TypeVar("T")
 
 CALL_TIMEOUT_S: Final = 8.0
-"""How long a page waits for one call; what takes longer becomes a sentence."""
+"""How many seconds a page waits for one call; a sentence takes the place of a later answer."""
 _ACCESS: Final = re.compile(r"_AUTHORIZATION_FAILED$")
 
 
@@ -30,12 +30,12 @@ class Answer(Generic[T]):
     problem: str | None = None
 
     def or_else(self, other: T) -> T:
-        """Return the value, another where there is none."""
+        """Return the value, or another one if there is none."""
         return other if self.value is None else self.value
 
 
 async def attempt(ask: Callable[[], Awaitable[T]], timeout_s: float = CALL_TIMEOUT_S) -> Answer[T]:
-    """Ask the cluster, within a time; cancelled, the call is."""
+    """Ask the cluster, within a time; a cancellation cancels the call."""
     with trio.move_on_after(timeout_s):
         try:
             return Answer(await ask())

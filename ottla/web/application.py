@@ -1,4 +1,4 @@
-"""The application: addresses, logins, and what becomes of errors."""
+"""The application: addresses, logins, and the handling of errors."""
 
 import hmac
 from collections.abc import Awaitable, Callable, Sequence
@@ -50,12 +50,12 @@ NOT_CONNECTED: Final = 503
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An address with what answers there.
+    """An address with its handlers.
 
     Attributes:
         path: The address.
-        show: Answers GET; None where there is nothing to see.
-        change: Answers POST, of a person who may change something; None where nothing can be changed.
+        show: Answers GET; None if there is nothing to show. change: Answers POST of a person who is allowed to make
+        changes; None if nothing can be changed.
     """
 
     path: str
@@ -168,7 +168,7 @@ async def _change(visit: Visit, change: Handler) -> Response:
 
 
 def _problem(visit: Visit, text: str, status: int) -> Response:
-    # A cluster that was not there may come: the page is loaded again, where that sends nothing.
+    # A cluster that was away may come back: the page is loaded again, unless that would repeat a POST.
     retries = status == NOT_CONNECTED and visit.request.method == "GET"
     return visit.page("problem.html", "", status=status, text=text, retries=retries)
 
@@ -224,7 +224,7 @@ async def _log_out(web: Web, request: Request) -> Response:
 
 
 def safe_address(text: str) -> str:
-    """Return an address of this page; the first page for what leads elsewhere."""
+    """Return an address if it is on this site, else that of the first page."""
     parts = urlsplit(text)
     local = not parts.scheme and not parts.netloc and text.startswith("/") and not text.startswith("//")
     return text if local and "\\" not in text else "/"

@@ -1,4 +1,4 @@
-"""Reading a topic's records for a page: a page of them, one of them, or what comes from now on."""
+"""Reading a topic's records for a page: a page of them, one of them, or new ones as they come."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import datetime
@@ -19,7 +19,7 @@ from ottla.web.models.values import Decode
 from wire.types import TopicPartition
 
 SCAN_S: Final = 3.0
-"""How long a page of messages is looked for."""
+"""How many seconds the search for a page of messages takes at most."""
 _TAIL_ROWS_MAX: Final = 50
 """The most messages that a live tail shows at a time."""
 _TAIL_PAUSE_S: Final = 0.25
@@ -42,7 +42,7 @@ class Registered:
         self.decode: Decode = self._codec.decode
 
     async def prepare(self, batch: Batch[bytes, bytes]) -> None:
-        """Look up the schemas of a batch; what the registry does not know is shown as bytes."""
+        """Look up the schemas of a batch; values of unknown schemas are shown as bytes."""
         for data in (batch.keys(), batch.values()):
             try:
                 await self._codec.prepare(data)
@@ -58,7 +58,7 @@ class TopicBrowser:
         topic: Its name.
         shown_as: How values are shown.
         registered: Decodes Avro; None without a registry.
-        committed_only: Whether what transactions have not committed is left out.
+        committed_only: Whether to leave out records of transactions that are not committed.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class TopicBrowser:
         self._isolation = READ_COMMITTED if committed_only else READ_UNCOMMITTED
 
     async def bounds(self, partitions: list[int]) -> tuple[dict[int, int], dict[int, int]]:
-        """Return where partitions begin, and where what can be read of them ends.
+        """Return the first offset of each partition, and the end of what can be read.
 
         Raises:
             ClientError: A leader does not say.
@@ -89,7 +89,7 @@ class TopicBrowser:
     async def at_time(
         self, partitions: list[int], moment: datetime, ends: Mapping[int, int]
     ) -> dict[int, int]:
-        """Return the first offsets of a time or a later one; the ends where there are none."""
+        """Return the first offsets at a time or later; a partition's end if it has none."""
         found = await self._look_up(dict.fromkeys(partitions, int(moment.timestamp() * 1000)))
         return {number: offset if offset >= 0 else ends[number] for number, offset in found.items()}
 
@@ -104,7 +104,7 @@ class TopicBrowser:
         return found
 
     async def fill(self, browse: Browse) -> bool:
-        """Read until a page is full; False where the time was over before.
+        """Read until a page is full; return False if the time was over before.
 
         Raises:
             ClientError: A partition cannot be read.
@@ -173,7 +173,7 @@ class TopicBrowser:
         wanted: Filter,
         on_messages: Callable[[list[Message], int], Awaitable[None]],
     ) -> None:
-        """Hand on what is written from now on, a few times a second, until cancelled.
+        """Hand on records that are written from now on, a few times a second, until cancelled.
 
         Args:
             partitions: Which ones; None for all.

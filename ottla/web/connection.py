@@ -1,4 +1,4 @@
-"""The page's client: connected while the cluster can be reached, and connected again when it could not."""
+"""The page's client, which reconnects after the cluster was out of reach."""
 
 from typing import Final
 
@@ -50,7 +50,7 @@ class ClusterConnection:
         return self.kafka.admin
 
     def use(self, kafka: Kafka | None) -> None:
-        """Use a client that is connected already, or none: for what makes its own."""
+        """Use a client that is connected already, or none, in place of `run`."""
         self._kafka = kafka
 
     async def run(self) -> None:

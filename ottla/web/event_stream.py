@@ -8,14 +8,15 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 SILENCE_S: Final = 15.0
-"""After this long without an event a comment is sent, so that nothing between takes the connection for dead."""
+"""After this long without an event a comment is sent, so that no proxy between closes the connection as idle."""
 
 
 class EventStream(Response):
     """Sends the events that a function sends.
 
     Args:
-        produce: Sends events by the function that it gets, named and with their data; returns when there are no more.
+        produce: Sends each event, with its name and data, by the function that it is called with; returns when there
+            are no more.
     """
 
     media_type = "text/event-stream"

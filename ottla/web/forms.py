@@ -11,11 +11,11 @@ _FIELDS_MAX: Final = 20_000
 
 
 class FormError(Exception):
-    """What was typed cannot be used; the text says why, and what can."""
+    """The input cannot be used; the text says why, and what would be valid."""
 
 
 class Form(Mapping[str, str]):
-    """Fields by name; of a name that stands more than once, the last one.
+    """Fields by name; if a name occurs more than once, the last field counts.
 
     Args:
         pairs: Names and values.
@@ -39,7 +39,7 @@ class Form(Mapping[str, str]):
         return [value for found, value in self._pairs if found == name]
 
     def text(self, name: str, default: str = "") -> str:
-        """Return a field without the space around it."""
+        """Return a field without surrounding white space."""
         return self._last.get(name, default).strip()
 
     def required(self, name: str, label: str) -> str:
@@ -54,7 +54,7 @@ class Form(Mapping[str, str]):
         return text
 
     def chosen(self, name: str, among: Mapping[str, object] | tuple[str, ...], default: str) -> str:
-        """Return a field that is one of some values; the default where it is none of them."""
+        """Return a field that must be one of some values; the default if it is none of them."""
         text = self.text(name, default)
         return text if text in among else default
 
@@ -70,7 +70,7 @@ class Form(Mapping[str, str]):
         """Return a whole number.
 
         Raises:
-            FormError: It is none, or out of its range, or missing where there is no default.
+            FormError: It is not a number, or out of its range, or missing and without a default.
         """
         found = self.optional_number(name, label, at_least=at_least, at_most=at_most)
         if found is None:
@@ -82,7 +82,7 @@ class Form(Mapping[str, str]):
     def optional_number(
         self, name: str, label: str, *, at_least: int = 0, at_most: int = 2**63 - 1
     ) -> int | None:
-        """Return a whole number, None where the field is empty; raises as `number`."""
+        """Return a whole number, None if the field is empty; raises as `number`."""
         text = self.text(name).replace("_", "").replace(" ", "")
         if not text:
             return None
@@ -97,15 +97,15 @@ class Form(Mapping[str, str]):
 
 
 def query_of(request: Request) -> Form:
-    """Return what stands behind the question mark of an address."""
+    """Return the query string's fields."""
     return Form(parse_qsl(request.url.query, keep_blank_values=True, max_num_fields=_FIELDS_MAX))
 
 
 async def form_of(request: Request) -> Form:
-    """Read a form that was sent.
+    """Read a submitted form.
 
     Raises:
-        FormError: It is too large, or not sent as forms are.
+        FormError: It is too large or malformed, or its content type is not that of a form.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
     if kind != "application/x-www-form-urlencoded":

@@ -1,8 +1,8 @@
-"""What stands before every page: which host a request names, where a form comes from, what browsers may do with pages.
+"""The checks before every page: which host a request names, where a form comes from, what browsers may do with pages.
 
 A page on a loopback address can still be reached by other sites through a browser on this machine: by a name that leads
-to 127.0.0.1 (DNS rebinding), by forms that are sent from elsewhere, or by frames. So a request must name this host, a
-form must come from a page of ours, and the answers forbid everything that our pages do not need.
+to 127.0.0.1 (DNS rebinding), by forms on other sites, or by frames. So a request must name this host, a form must come
+from one of our pages, and the headers of answers forbid everything that our pages do not need.
 """
 
 import ipaddress
@@ -33,7 +33,7 @@ class Guard:
     """Refuses requests that name another host or come from another site, and adds headers to every answer.
 
     Args:
-        application: What it stands before.
+        application: The application that it guards.
         names: The host names that requests may name, besides ``localhost`` and addresses.
     """
 

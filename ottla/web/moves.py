@@ -1,4 +1,4 @@
-"""What the page remembers of moves that it has begun."""
+"""The page's memory of the moves that it has begun."""
 
 import subprocess
 from dataclasses import dataclass, field
@@ -11,8 +11,8 @@ class Moves:
     """The moves that are being watched.
 
     Attributes:
-        meter: Measures them; None where none are known.
-        keepers: The processes that take throttles away, which go on when the page ends.
+        meter: Measures them; None if none are known. keepers: The processes that remove throttles, which outlive the
+        page.
     """
 
     meter: MoveMeter | None = None

@@ -31,7 +31,7 @@ class PageOf(Generic[T]):
 
 
 def page_of(rows: Sequence[T], wanted: str, size: int = ROWS) -> PageOf[T]:
-    """Cut the page out that an address asks for; one that does not exist becomes the nearest one that does."""
+    """Return the page that an address asks for, or the nearest one that exists."""
     pages = max(1, -(-len(rows) // size))
     number = min(max(1, int(wanted)), pages) if wanted.isascii() and wanted.isdigit() else 1
     return PageOf(rows[(number - 1) * size : number * size], number, pages, len(rows), size)

@@ -15,14 +15,14 @@ from ottla.commands.reassignment.progress import duration_text
 FOLDER: Final = Path(__file__).parent
 _NONE: Final = "–"
 _LIVE: Final = "live"
-"""The block of a template that is fetched again and again."""
+"""The block of a template that is fetched repeatedly."""
 
 
 class Pages:
     """Renders templates.
 
     Args:
-        always: What every template knows.
+        always: The values that every template gets.
     """
 
     def __init__(self, always: Mapping[str, Any]) -> None:
@@ -51,7 +51,7 @@ class Pages:
     def page(
         self, template: str, *, status: int = 200, live_only: bool = False, **values: Any
     ) -> HTMLResponse:
-        """Render a page, or of it the part that moves."""
+        """Render a page, or only its changing part."""
         found = self._environment.get_template(template)
         if live_only and _LIVE in found.blocks:
             text = "".join(found.blocks[_LIVE](found.new_context(values)))
@@ -60,17 +60,17 @@ class Pages:
         return HTMLResponse(text, status)
 
     def fragment(self, template: str, **values: Any) -> str:
-        """Render a template that is no page."""
+        """Render a template that is not a page."""
         return self._environment.get_template(template).render(values)
 
 
 def count_text(number: float | None) -> str:
-    """Write a number with its thousands apart; a dash where there is none."""
+    """Write a number with thousands separated; a dash if there is none."""
     return _NONE if number is None else f"{number:,.0f}".replace(",", "\u202f")
 
 
 def rate_text(rate: float | None) -> str:
-    """Write how many a second."""
+    """Write a rate per second."""
     if rate is None:
         return _NONE
     return f"{rate:.1f}" if 0 < rate < 10 else count_text(rate)
@@ -92,7 +92,7 @@ def clock_text(wall_ms: int) -> str:
 
 
 def query_text(values: Mapping[str, object], **changed: object) -> str:
-    """Write a query string of some values with others over them; what is empty is left out."""
+    """Write a query string of some values, overridden by others; empty ones are left out."""
     merged = {**values, **changed}
     return urlencode({name: value for name, value in merged.items() if value not in (None, "")})
 

@@ -1,7 +1,7 @@
-"""What is measured again and again: ends of partitions, sizes on disks, the lag of groups; and how each has developed.
+"""Repeated measurements, with their histories: ends of partitions, sizes on disks, the lag of groups.
 
-Each kind has a task of its own, and a pause that is a multiple of what its last round cost the cluster and this
-process. Ends and sizes are read while pages are looked at; lag always, because its history is what people come for.
+Each kind has a task of its own, whose pauses are a multiple of what its last round took. Ends and sizes are read while
+pages are looked at; lag always, since its history matters most.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,7 +26,7 @@ PAUSE_COSTS: Final = 15
 GROUPS_MAX: Final = 500
 """The most groups whose lag is followed, in the order of their names."""
 PARTITION_HISTORIES_MAX: Final = 5_000
-"""The most partitions of groups whose lag is followed each for itself."""
+"""The most partitions whose lag is followed individually."""
 _ENDS_CHUNK: Final = 1_000
 """How many partitions are asked for at a time, so that pages are served in between."""
 _CALL_TIMEOUT_S: Final = 20.0
@@ -37,7 +37,7 @@ class Samples:
 
     Args:
         connection: The client.
-        watch: Knows the topics, and whether anybody looks.
+        watch: Knows the topics, and whether pages are looked at.
         clock: The time.
 
     Attributes:
@@ -95,7 +95,7 @@ class Samples:
             asked = dict.fromkeys(wanted[first : first + _ENDS_CHUNK], -1)
             found = await self._connection.admin.list_offsets(asked)
             ends |= {at: each.offset for at, each in found.items() if isinstance(each, FoundOffset)}
-        # What has no leader for a moment has not lost its records.
+        # A partition without a leader for a moment has not lost its records.
         self.ends = {at: end for at, end in self.ends.items() if at.topic in seen.topics} | ends
         self._note_rates(self._clock.monotonic(), self._clock.wall_ms() / 1000)
 
@@ -115,7 +115,7 @@ class Samples:
             self.rate.add(wall_s, sum(known))
 
     async def sample_disks(self) -> None:
-        """Read what replicas take on the brokers' disks."""
+        """Read the sizes of replicas on the brokers' disks."""
         seen = self._watch.seen
         if seen is None or (not self._watch.is_looked_at and self.has_sizes):
             return
@@ -153,7 +153,7 @@ class Samples:
                 self.note_lag(name, found.value[1])
 
     def note_lag(self, group_id: str, rows: list[PositionRow]) -> None:
-        """Take a group's positions into its history."""
+        """Add a group's positions to its history."""
         lag = self.groups.setdefault(group_id, GroupLag())
         now = self._clock.wall_ms() / 1000
         known = [row.lag for row in rows if row.lag is not None]
@@ -173,7 +173,7 @@ class Samples:
 def replica_sizes(
     directories: Mapping[BrokerId, list[LogDirectory]],
 ) -> dict[TopicPartition, dict[BrokerId, int]]:
-    """Return the bytes of each replica by partition and broker; of one that moves, those of the one that counts."""
+    """Return the bytes of each replica by partition and broker; future replicas are left out."""
     sizes: dict[TopicPartition, dict[BrokerId, int]] = {}
     for broker, found in directories.items():
         for directory in found:

@@ -55,7 +55,7 @@ async def run(web: Web, on_serving: Callable[[str], None], until: Callable[[], A
         nursery.start_soon(web.watch.run)
         nursery.start_soon(web.samples.run)
         application = make_application(web)
-        # Their type of an ASGI application has other names for the same things.
+        # Hypercorn's type of an ASGI application has other names for the same things.
         binds = await nursery.start(partial(serve, application, config))  # type: ignore[arg-type]
         on_serving(binds[0])
         await until()

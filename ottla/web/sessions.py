@@ -1,4 +1,4 @@
-"""Who has logged in: sessions in memory, ended by time, and passwords that cannot be tried fast."""
+"""Logins: sessions in memory that time out, and a limit on wrong passwords."""
 
 import hmac
 import secrets
@@ -22,8 +22,7 @@ class Session:
     """A login.
 
     Attributes:
-        csrf: What every form of it carries.
-        notes: What the next page says, with its tone.
+        csrf: The token that every form of the session carries. notes: Notes for the next page, with their tone.
     """
 
     csrf: str
@@ -31,7 +30,7 @@ class Session:
     notes: list[tuple[str, str]] = field(default_factory=list)
 
     def take_notes(self) -> list[tuple[str, str]]:
-        """Return what is to be said, once."""
+        """Return the notes, once."""
         notes, self.notes = self.notes, []
         return notes
 
@@ -51,7 +50,7 @@ class Sessions:
         self._tries: dict[str, list[float]] = {}
 
     def find(self, name: str | None) -> Session | None:
-        """Return the session that a cookie names; None where there is none, or no more."""
+        """Return the session that a cookie names; None if there is none, or it has expired."""
         session = self._sessions.get(name) if name else None
         now = self._clock.monotonic()
         if session is None or name is None:
@@ -63,14 +62,14 @@ class Sessions:
         return session
 
     def may_try(self, address: str) -> bool:
-        """Whether an address may send a password now."""
+        """Whether an address is allowed to send a password now."""
         now = self._clock.monotonic()
         tries = [at for at in self._tries.get(address, ()) if now - at < TRIES_WITHIN_S]
         self._tries[address] = tries
         return len(tries) < TRIES_MAX
 
     def log_in(self, address: str, password: str) -> str | None:
-        """Begin a session, and return its name; None where the password is another one."""
+        """Begin a session, and return its name; None if the password is wrong."""
         if not hmac.compare_digest(password.encode(), self._password):
             if len(self._tries) >= _ADDRESSES_MAX:
                 self._tries.clear()

@@ -1,4 +1,4 @@
-"""What the web page is started with."""
+"""The settings of the web page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from ottla.client.schema_registry import SchemaRegistry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebSettings:
-    """What the page may do, and what it knows besides the cluster's addresses.
+    """What the page is allowed to do, and its sources besides the cluster.
 
     Attributes:
         bootstrap_servers: The cluster.
@@ -18,7 +18,7 @@ class WebSettings:
         port: The port of it.
         names: Other names that browsers may reach it by.
         allow_changes: Whether anything can be changed.
-        password: What a login takes; None where nobody has to log in.
+        password: The password of a login; None if no login is needed.
         data: The directory of a cluster on this machine, whose journals are shown; None without one.
         journals: Journals, or directories with them, besides.
         checkpoints: Directories with the checkpoints of Spark jobs.

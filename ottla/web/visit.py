@@ -1,4 +1,4 @@
-"""One request of a person, with all that a page needs to answer it."""
+"""One request, with all that a page needs to answer it."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -34,7 +34,7 @@ NAVIGATION: Final = (
 
 
 class Missing(Exception):
-    """There is no such thing; the text says what."""
+    """What the address names does not exist; the text says what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,8 @@ class Visit:
     Attributes:
         web: The parts of the page.
         request: The request itself.
-        session: Who asks; None where nobody has to log in.
-        query: What stands behind the question mark.
-        form: What was sent.
+        session: The login; None if no login is needed. query: The fields of the query string. form: The fields of the
+        form.
     """
 
     web: Web
@@ -79,10 +78,10 @@ class Visit:
         return self.web.connection.admin
 
     async def topic(self, name: str) -> TopicDescription:
-        """Return a topic; one that is new is looked for.
+        """Return a topic; one that is not known yet is looked up.
 
         Raises:
-            Missing: There is none.
+            Missing: There is no such topic.
             NotConnected: The cluster has never been seen.
         """
         found = (await self.web.watch.current()).topics.get(name)

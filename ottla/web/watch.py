@@ -1,10 +1,10 @@
-"""The cluster's state, kept fresh while somebody looks at it.
+"""The cluster's state, kept fresh while pages are looked at.
 
 Rules of this file:
 
-- Pages are rendered from the newest look, not each from one of its own: with ten thousand partitions one look costs
-  more than a page may take. While pages are asked for, the cluster is looked at again and again, with pauses that are a
-  multiple of what a look costs.
+- Pages are rendered from the newest look, not each from its own: with ten thousand partitions one look takes longer
+  than a page may. While pages are requested, the cluster is looked at repeatedly, with pauses that are a multiple of
+  the time that a look takes.
 - What a person has just changed must be seen: `look_again` waits for a look that began after it.
 """
 
@@ -21,15 +21,15 @@ from timing.clock import Clock
 
 PAUSE_S: Final = 1.0
 PAUSE_COSTS: Final = 8
-"""A pause is at least so many times as long as the look before it took."""
+"""A pause is at least this many times as long as the look before it."""
 LOOKING_S: Final = 20.0
-"""How long after the last page the cluster is looked at."""
+"""For how many seconds after the last page the cluster is still looked at."""
 STALE_S: Final = 5.0
 _HAPPENINGS_MAX: Final = 60
 
 
 class ClusterWatch:
-    """Looks at the cluster; `run` does, and the rest asks what was seen.
+    """Looks at the cluster in `run`; the other methods return what was seen.
 
     Args:
         connection: The client.
@@ -68,7 +68,7 @@ class ClusterWatch:
         return self._clock.monotonic() - self._asked_at <= LOOKING_S
 
     async def current(self) -> Overview:
-        """Return what was seen last, where that was not long ago or the cluster does not answer.
+        """Return the last look; if it is old, wait for a new one, within a time.
 
         Raises:
             NotConnected: The cluster has never been seen.
@@ -85,7 +85,7 @@ class ClusterWatch:
         return self._seen
 
     async def look_again(self) -> Overview:
-        """Return what is seen by a look that begins now; raises as `current`."""
+        """Return the result of a look that begins now; raises as `current`."""
         after = self._begun + 1
         with trio.move_on_after(CALL_TIMEOUT_S):
             while self._finished < after:
@@ -100,7 +100,7 @@ class ClusterWatch:
             await self._pause(max(PAUSE_S, PAUSE_COSTS * await self._look()))
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, until woken where nobody looks."""
+        """Wait some seconds, or, while no page is looked at, until woken."""
         with trio.move_on_after(seconds):
             await self._wake.wait()
         if not self.is_looked_at:

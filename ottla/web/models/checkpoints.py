@@ -1,4 +1,4 @@
-"""Checkpoints of Spark's structured streaming: how far a query is, from the files that it keeps.
+"""Checkpoints of Spark's structured streaming: the progress of a query, from its files.
 
     DIR/metadata          {"id": "..."}
     DIR/offsets/N         what batch N is to read: a version, a line of settings, a line for each source
@@ -31,7 +31,7 @@ class Checkpoint:
         done: The newest batch that is done; likewise.
         done_at_ms: When that was; None where there is none.
         offsets: Where the newest planned batch ends, of Kafka's topics.
-        problem: Why it cannot be read whole; None where it can.
+        problem: Why not all of it can be read; None if it can.
     """
 
     path: Path
@@ -44,7 +44,7 @@ class Checkpoint:
 
     @property
     def is_in_batch(self) -> bool:
-        """Whether a batch is planned that is not done: it runs, or the job was cut short in it."""
+        """Whether a batch is planned and not done: it is running, or the job stopped in it."""
         return self.planned > self.done
 
 
@@ -95,10 +95,10 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def parse_offsets_file(text: str) -> dict[TopicPartition, Offset]:
-    """Return where the sources of a batch end, of those that are Kafka's.
+    """Return the end offsets of a batch's Kafka sources.
 
     Raises:
-        ValueError: It is no such file.
+        ValueError: It is not such a file.
     """
     lines = text.splitlines()
     if not lines or not lines[0].startswith("v"):

@@ -1,4 +1,4 @@
-"""Log directories: how full they are, and what is the largest in them."""
+"""Log directories: how full they are, and their largest replicas."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ class DiskRow:
 
     Attributes:
         path: Where it is.
-        error: What is wrong with it; None where nothing is.
+        error: The error of the directory; None if there is none.
         replicas: How many replicas it holds.
         held: Their bytes.
-        total: The bytes of its volume; None where the broker does not say.
+        total: The bytes of its volume; None if the broker does not report them.
         used: The share of the volume that is taken, by anything, from 0 to 1; None likewise.
         behind: How many of the replicas are behind their leaders.
         largest: The largest replicas.
@@ -35,7 +35,7 @@ class DiskRow:
 
     @property
     def tone(self) -> str:
-        """How well it is."""
+        """The colour that shows its state."""
         if self.error is not None or (self.used is not None and self.used >= 0.95):
             return "bad"
         return "warn" if self.used is not None and self.used >= 0.85 else "good"
@@ -59,6 +59,6 @@ def disk_rows(directories: Sequence[LogDirectory]) -> list[DiskRow]:
 
 
 def fullest(answer: Answer[list[LogDirectory]]) -> DiskRow | None:
-    """Return the directory that needs looking after most; None where none is known."""
+    """Return the directory that needs attention most; None if none is known."""
     rows = disk_rows(answer.or_else([]))
     return max(rows, key=lambda row: (row.error is not None, row.used or 0.0), default=None)

@@ -11,7 +11,7 @@ from wire.types import TopicPartition
 
 @dataclass(slots=True)
 class GroupLag:
-    """A group's lag, as it was read last and as it developed.
+    """A group's lag: the last reading and the history.
 
     Attributes:
         rows: Its partitions.
@@ -50,7 +50,7 @@ class LagRow:
 
 
 def group_rows(listed: Sequence[ListedGroup], lags: Mapping[str, GroupLag], search: str) -> list[GroupRow]:
-    """Return the groups whose names contain a text, whatever the case."""
+    """Return the groups whose names contain a text, ignoring case."""
     rows = []
     for each in listed:
         if search.lower() in each.group_id.lower():

@@ -1,4 +1,4 @@
-"""What has changed from one look at a cluster to the next, as sentences."""
+"""The changes from one look at a cluster to the next, as sentences."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Who leads what: a topic's partitions as a row of cells."""
+"""The leaders of a topic's partitions, as a row of cells."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ class Cell:
 
     Attributes:
         partition: Its number.
-        leader: Who leads it; -1 for nobody.
+        leader: Its leader; -1 for none.
         state: ok, behind (a replica is out of sync) or offline.
         text: All of it, as a sentence.
     """
@@ -27,7 +27,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """A topic's cells, of which very many are cut off."""
+    """A topic's cells, up to a maximum."""
 
     topic: str
     cells: tuple[Cell, ...]

@@ -1,9 +1,9 @@
 """Browsing a topic: where to read next, which messages match, and in which order they are shown.
 
-A page of messages goes through all partitions at once, forward or backward in time. Each partition has a place, and
-what has been read from there and not been shown yet. Of the partitions' next messages the newest (going backward) or
-the oldest is shown next; a partition of which nothing is left is read further first. So what is shown of each
-partition has no gaps, and a page ends at places from which the next one goes on.
+A page of messages goes through all partitions at once, forward or backward in time. Each partition has a place, and the
+messages that were read from there and not shown yet. Of the partitions' next messages the newest (going backward) or
+the oldest is shown next; a partition with none left is read further first. So the messages shown of each partition have
+no gaps, and a page ends at places from which the next one continues.
 """
 
 from collections import deque
@@ -18,14 +18,14 @@ FORWARD: Final = "forward"
 READ_MAX: Final = 5_000
 """About how many offsets a round of reading goes through, over all partitions."""
 STEP_MAX: Final = 20_000
-"""The most offsets that are read of a partition at a time, where few match."""
+"""The most offsets that are read of a partition at a time, when few match."""
 
 Places = Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A record for people."""
+    """A record as the page shows it."""
 
     partition: int
     offset: int
@@ -41,9 +41,8 @@ class Filter:
 
     Attributes:
         key: The key, as it is shown; empty for any.
-        contains: What key, value or a header contains, whatever the case; empty for anything.
-        path: Where a member of the value stands; empty for none.
-        expected: What stands there, as text.
+        contains: A text that key, value or a header contains, ignoring case; empty for any. path: The path of a member
+        of the value; empty for none. expected: The value of that member, as text.
     """
 
     key: str = ""
@@ -100,7 +99,7 @@ class _Partition:
         at: Where the next reading begins; going backward, what is before it.
         limit: Where there is nothing more.
         step: How many offsets the next reading goes through.
-        found: What was read and matches, and is not shown yet; the next one first.
+        found: Matching messages that were read and are not shown yet; the next one first.
     """
 
     at: int
@@ -110,7 +109,7 @@ class _Partition:
 
 
 class Browse:
-    """Collects one page of messages; whoever uses it does the reading.
+    """Collects one page of messages; the caller does the reading.
 
     Args:
         direction: BACK or FORWARD.
@@ -161,7 +160,7 @@ class Browse:
         return partition.at, min(partition.limit, partition.at + partition.step)
 
     def take(self, read: Mapping[int, tuple[int, int]], messages: Iterable[Message]) -> None:
-        """Take what stands in ranges that `ranges` returned; messages of a partition in the order of their offsets."""
+        """Take the messages of ranges that `ranges` returned; those of a partition in the order of their offsets."""
         for message in messages:
             self.scanned += 1
             if self._wanted.takes(message):

@@ -1,4 +1,4 @@
-"""Plans of moves as people look at them, and what a form carries of them."""
+"""Plans of moves as a page shows them, and the fields of their forms."""
 
 import json
 from collections import Counter
@@ -32,7 +32,7 @@ class MoveRow:
     Attributes:
         at: Which one.
         before: Its replicas.
-        after: Those that it shall have.
+        after: Its replicas after the move.
         copies: The brokers that it is copied to.
         size: The bytes of all copies.
     """
@@ -91,10 +91,10 @@ def parse_targets(text: str) -> dict[TopicPartition, Replicas]:
 
 
 def parse_rate(text: str) -> int:
-    """Read a throttle in MB a second; 0 is none, and what is returned for it is negative.
+    """Read a throttle in MB a second; 0 means none, for which a negative number is returned.
 
     Raises:
-        FormError: It is no number.
+        FormError: It is not a number.
     """
     try:
         rate = float(text)
@@ -107,7 +107,7 @@ def parse_rate(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MisledRow:
-    """A partition that another than its preferred leader leads, and why that cannot be changed; None where it can."""
+    """A partition whose leader is not the preferred one, and why that cannot be changed; None if it can."""
 
     at: TopicPartition
     leader: BrokerId

@@ -16,7 +16,7 @@ def written_bytes(text: str, encoding: str, label: str) -> bytes:
     """Return the bytes that a text stands for.
 
     Raises:
-        FormError: It is not written so.
+        FormError: It is not valid in that encoding.
     """
     try:
         match encoding:
@@ -37,7 +37,7 @@ def outgoing(form: Form) -> tuple[bytes | None, bytes | None, Headers]:
     """Return the key, the value and the headers of a form.
 
     Raises:
-        FormError: One of them is not written as was chosen.
+        FormError: One of them is not valid in its chosen encoding.
     """
     key: bytes | None = None
     if form.text("key_null") != "1":
@@ -51,14 +51,14 @@ def outgoing(form: Form) -> tuple[bytes | None, bytes | None, Headers]:
 
 
 def editable(data: bytes | None) -> tuple[str, str]:
-    """Return bytes as text for a field, with its encoding: exactly these bytes come of it again."""
+    """Return bytes as text for a field, with its encoding, which gives exactly these bytes again."""
     if data is None:
         return "", "text"
     try:
         text = data.decode()
     except UnicodeDecodeError:
         return data.hex(), "hex"
-    # A browser sends line ends and what is not printable in another way.
+    # A browser changes line ends and characters that are not printable.
     if "\r" in text or not all(letter.isprintable() or letter in "\n\t" for letter in text):
         return data.hex(), "hex"
     return text, "text"

@@ -1,4 +1,4 @@
-"""The whole cluster at a moment: brokers, topics, and what is not as it should be."""
+"""The whole cluster at a moment: brokers, topics, and what is wrong with them."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ class TopicSummary:
         replicas: The fewest and the most replicas of a partition.
         under_replicated: Partitions with replicas that are not in sync.
         offline: Partitions without a leader.
-        not_preferred: Partitions that another than the first replica leads.
+        not_preferred: Partitions whose leader is not the first replica.
     """
 
     name: str
@@ -33,22 +33,22 @@ class TopicSummary:
 
     @property
     def health(self) -> str:
-        """The worst that is to be said of it: offline, behind or ok."""
+        """Its worst state: offline, behind or ok."""
         return "offline" if self.offline else "behind" if self.under_replicated else "ok"
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerSummary:
-    """A broker in a list: one that lives, or one that lives no more and still has replicas.
+    """A broker in a list: a live one, or a dead one that still has replicas.
 
     Attributes:
         broker_id: Its id.
-        address: Where clients reach it; None where it does not live.
+        address: Where clients reach it; None if it is not live.
         rack: Its rack.
         is_controller: Whether it is the controller.
         leads: Partitions that it leads.
         replicas: Replicas that it should have.
-        out_of_sync: Replicas of those that are not in their ISR.
+        out_of_sync: Those of its replicas that are not in the ISR.
         preferred: Partitions whose first replica it is.
     """
 
@@ -63,7 +63,7 @@ class BrokerSummary:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it lives."""
+        """Whether it is live."""
         return self.address is not None
 
 
@@ -104,12 +104,12 @@ class Overview:
 
     @cached_property
     def not_preferred(self) -> int:
-        """How many partitions another than their first replica leads."""
+        """How many partitions have a leader that is not their first replica."""
         return sum(each.not_preferred for each in self.summaries)
 
     @property
     def health(self) -> str:
-        """The worst that is to be said of it."""
+        """Its worst state."""
         if self.offline or self.cluster.controller_id not in self.cluster.brokers:
             return "offline"
         return "behind" if self.under_replicated or any(not each.is_alive for each in self.brokers) else "ok"
@@ -123,7 +123,7 @@ class Overview:
 
 
 def overview(cluster: ClusterDescription, topics: Sequence[TopicDescription], wall_ms: WallMs) -> Overview:
-    """Put together what the cluster said."""
+    """Build the overview from the cluster's answers."""
     return Overview(
         cluster, {topic.name: topic for topic in topics}, wall_ms, tuple(map(topic_summary, topics))
     )
@@ -144,12 +144,12 @@ def topic_summary(topic: TopicDescription) -> TopicSummary:
 
 
 def leads_as_preferred(partition: PartitionDescription) -> bool:
-    """Whether a partition has no leader, or its first replica for one."""
+    """Whether a partition has no leader, or its first replica leads it."""
     return partition.leader < 0 or not partition.replicas or partition.leader == partition.replicas[0]
 
 
 def broker_summaries(cluster: ClusterDescription, topics: Iterable[TopicDescription]) -> list[BrokerSummary]:
-    """Sum up brokers, those included that live no more and should have replicas."""
+    """Sum up brokers, including dead ones that should have replicas."""
     leads: Counter[BrokerId] = Counter()
     replicas: Counter[BrokerId] = Counter()
     in_sync: Counter[BrokerId] = Counter()

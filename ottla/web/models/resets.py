@@ -1,4 +1,4 @@
-"""Setting a group's offsets: what people typed beside what is committed, and what may become of it."""
+"""Setting a group's offsets: the offsets typed, the committed ones, and the checks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,8 +28,7 @@ class ResetRow:
 
     Attributes:
         at: Which one.
-        before: What is committed; None where nothing is.
-        after: What stands in the field, or is going to be committed.
+        before: The committed offset; None if there is none. after: The offset in the field, or the one to be committed.
     """
 
     at: TopicPartition
@@ -48,7 +47,7 @@ class ResetRow:
 
     @property
     def difference(self) -> int | None:
-        """How many records further on it goes; negative for back; None where nothing is committed."""
+        """How many offsets it moves forward; negative for back; None if nothing is committed."""
         return None if self.before is None or self.after is None else self.after - self.before
 
 
@@ -56,7 +55,7 @@ def typed_rows(form: Form, committed: Mapping[TopicPartition, Offset]) -> list[R
     """Return the partitions that a form wants changed.
 
     Raises:
-        FormError: An offset is none, or what is committed has changed since the form was shown.
+        FormError: An offset is not a number, or the committed offset has changed since the form was shown.
     """
     rows = []
     for name in form:
@@ -77,10 +76,10 @@ def typed_rows(form: Form, committed: Mapping[TopicPartition, Offset]) -> list[R
 def check_bounds(
     rows: Sequence[ResetRow], starts: Mapping[TopicPartition, Offset], ends: Mapping[TopicPartition, Offset]
 ) -> None:
-    """See that partitions have the offsets that are wanted.
+    """Check that partitions have the wanted offsets.
 
     Raises:
-        FormError: One has not.
+        FormError: One does not.
     """
     for row in rows:
         start, end = starts.get(row.at), ends.get(row.at)

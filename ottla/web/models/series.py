@@ -8,7 +8,7 @@ POINTS_MAX: Final = 240
 
 
 class Series:
-    """The last values of something, with the moments of them.
+    """The last values of something, with their times.
 
     Args:
         points_max: How many are kept.
@@ -23,7 +23,7 @@ class Series:
         return len(self._points)
 
     def add(self, at: float, value: float) -> None:
-        """Add a value; of one moment the last counts."""
+        """Add a value; of several for one moment the last counts."""
         if self._points and self._points[-1][0] >= at:
             self._points.pop()
         self._points.append((at, value))
@@ -45,7 +45,7 @@ class Series:
 
 
 class Counter:
-    """How fast a number that only grows does so."""
+    """The rate of a counter, a number that only grows."""
 
     __slots__ = ("_at", "_count", "rate")
 

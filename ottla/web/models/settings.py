@@ -1,4 +1,4 @@
-"""Settings of topics and brokers: what they are, what they would be, and which were changed."""
+"""Settings of topics and brokers: their values, their defaults, and which were changed."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ class SettingRow:
 
     Attributes:
         name: Its name.
-        value: What it is; None where it has no value, or is secret.
+        value: Its value; None if it has none, or is secret.
         is_secret: Whether its value is not shown.
         is_read_only: Whether it cannot be changed at run time.
         source: Where the value comes from, in words.
         is_own: Whether it was set on this very topic or broker.
-        is_changed: Whether it is another than the default.
-        fallback: What it would be were it not set here; None where that is not known.
+        is_changed: Whether it differs from the default. fallback: The value that it would have if it were not set here;
+        None if that is not known.
     """
 
     name: str
@@ -43,7 +43,7 @@ class SettingRow:
 
 
 def setting_rows(values: Iterable[ConfigValue]) -> list[SettingRow]:
-    """Return settings: those that were set here first, then those that others changed, then the rest by name."""
+    """Return settings: first those that were set here, then those changed elsewhere, then the rest by name."""
     rows = []
     for each in values:
         is_own = each.source in _OWN

@@ -15,7 +15,7 @@ _APART_MS: Final = 3_000
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An event: when, at which broker, of which kind, and what."""
+    """An event: its time, broker, kind and text."""
 
     at_ms: int
     broker: int
@@ -55,7 +55,7 @@ class Moment:
 
 
 def newest(events: Iterable[Event], choice: Choice, count: int) -> list[Event]:
-    """Return the newest events that are wanted, in order."""
+    """Return the newest matching events, in order."""
     return sorted(heapq.nlargest(count, filter(choice.takes, events), key=_order), key=_order)
 
 
@@ -64,7 +64,7 @@ def _order(event: Event) -> tuple[int, int, int]:
 
 
 def moments(events: Sequence[Event], entries_max: int = 200) -> list[Moment]:
-    """Divide events, which are in order, where nothing happened for a while; the newest moment first."""
+    """Divide events, which are in order, at the pauses between them; the newest moment first."""
     groups: list[list[Event]] = []
     for event in events:
         if not groups or event.get("at", 0) - groups[-1][-1].get("at", 0) > _APART_MS:

@@ -51,15 +51,15 @@ def topic_rows(
     only: str,
     sort: str,
 ) -> list[TopicRow]:
-    """Return the topics that are wanted, in order.
+    """Return the matching topics, in order.
 
     Args:
         summaries: All topics.
         rates: Records a second, by topic.
         sizes: Bytes of replicas.
-        search: What names contain, whatever the case.
-        with_internal: Whether the cluster's own topics are listed.
-        only: ``behind`` for those that are not well; anything else for all.
+        search: A text that names contain, ignoring case.
+        with_internal: Whether to list the cluster's own topics. only: ``behind`` for unhealthy topics; anything else
+        for all.
         sort: One of `SORTS`.
     """
     totals: dict[str, int] = {}
@@ -82,10 +82,10 @@ class PartitionRow:
 
     Attributes:
         partition: What the cluster says of it.
-        start: Its first offset; None where its leader does not say.
+        start: Its first offset; None if its leader does not answer.
         end: The offset behind its last record; None likewise.
         size: The bytes of its largest replica; None while that is not known.
-        problem: Why offsets are not known; None where they are.
+        problem: Why its offsets are not known; None if they are.
     """
 
     partition: PartitionDescription
@@ -96,12 +96,12 @@ class PartitionRow:
 
     @property
     def records(self) -> int | None:
-        """How many offsets it holds; compaction and markers make the records fewer."""
+        """How many offsets it spans; with compaction and markers there are fewer records."""
         return None if self.start is None or self.end is None else self.end - self.start
 
     @property
     def state(self) -> str:
-        """How well it is: ok, behind or offline."""
+        """Its state: ok, behind or offline."""
         if self.partition.leader < 0:
             return "offline"
         return "behind" if len(self.partition.isr) < len(self.partition.replicas) else "ok"
@@ -110,7 +110,7 @@ class PartitionRow:
 def partition_rows(
     topic: str, partitions: Sequence[PartitionDescription], starts: Offsets, ends: Offsets, sizes: Sizes
 ) -> list[PartitionRow]:
-    """Put together what is known of partitions."""
+    """Combine what is known about each partition."""
     rows = []
     for each in partitions:
         at = TopicPartition(topic, each.partition)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 FORMATS: Final = ("auto", "text", "json", "avro", "hex")
 FULL_MAX: Final = 64 * 1024
-"""The most characters that are shown of a value."""
+"""The most characters shown of a value."""
 _SHORT: Final = 160
 _HEX_ROW: Final = 16
 _MAGIC: Final = 0
@@ -18,7 +18,7 @@ Decode = Callable[[bytes], Any]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Bytes for people.
+    """Bytes in a readable form.
 
     Attributes:
         kind: null, empty, json, avro, text or hex.
@@ -26,7 +26,7 @@ class Shown:
         full: Laid out, up to `FULL_MAX` characters.
         size: How many bytes there are.
         data: What JSON or Avro decoded to; None for the others.
-        problem: Why they are not shown as was asked for; None where they are.
+        problem: Why they are not shown in the requested form; None if they are.
     """
 
     kind: str
@@ -75,7 +75,7 @@ def show(data: bytes | None, wanted: str = "auto", avro: Decode | None = None) -
 
 
 def _as_json(data: bytes, wanted: str) -> Shown | None:
-    # A number or a word alone is text to people, unless they ask for JSON.
+    # A lone number or word is shown as text, unless JSON is asked for.
     if wanted == "auto" and data.lstrip()[:1] not in (b"{", b"["):
         return None
     try:
@@ -127,7 +127,7 @@ def _one_line(text: str) -> str:
 
 
 def member(data: Any, path: str) -> Any:
-    """Return what stands at a path like ``customer.id`` or ``lines.0.price``.
+    """Return the member at a path like ``customer.id`` or ``lines.0.price``.
 
     Raises:
         KeyError: There is nothing there.

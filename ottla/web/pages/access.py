@@ -75,7 +75,7 @@ async def set_user(visit: Visit) -> Response:
 
 
 async def remove_user(visit: Visit) -> Response:
-    """Take a user's credential for a mechanism away."""
+    """Remove a user's credential for a mechanism."""
     name = visit.form.required("user", "The user")
     chosen = _mechanisms(visit.form)
     await visit.admin.alter_scram_credentials(name, {}, chosen)

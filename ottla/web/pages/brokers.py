@@ -1,4 +1,4 @@
-"""The cluster: its brokers, what has just happened, who leads what, and one broker with its disks."""
+"""The cluster: its brokers, recent changes, the leaders of partitions, and one broker with its disks."""
 
 from starlette.responses import Response
 
@@ -16,7 +16,7 @@ _HELD = 100
 
 
 async def show(visit: Visit) -> Response:
-    """Show the brokers, and who leads what."""
+    """Show the brokers, and the leaders of partitions."""
     seen = await visit.web.watch.current()
     wanted = visit.query.text("search")
     names = [name for name in seen.topics if wanted.lower() in name.lower()]
@@ -34,7 +34,7 @@ async def show(visit: Visit) -> Response:
 
 
 async def status(visit: Visit) -> Response:
-    """Show the line that every page has: how well the cluster is."""
+    """Show the status line of every page: the health of the cluster."""
     await visit.web.watch.current()
     return visit.page("status.html", "")
 

@@ -1,4 +1,4 @@
-"""A topic's messages: by offset, time, partition, key and content; as they come; and one of them."""
+"""A topic's messages: by offset, time, partition, key and content; live; and a single one."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -172,7 +172,7 @@ async def _beginning(
 
 
 def parse_moment(text: str) -> datetime:
-    """Read a time as people and browsers write it; UTC's where it names no zone; or milliseconds since 1970.
+    """Read a time as people and browsers write it, in UTC if it names no zone; or milliseconds since 1970.
 
     Raises:
         FormError: It is neither.

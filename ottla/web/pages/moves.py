@@ -1,4 +1,4 @@
-"""Moving partitions and giving them back to their preferred leaders: planned, looked at, throttled, and followed."""
+"""Moving partitions and electing preferred leaders: plan, preview, throttle and follow."""
 
 import json
 from typing import Final
@@ -30,7 +30,7 @@ _RATE_MB: Final = "50"
 
 
 async def show(visit: Visit) -> Response:
-    """Show what is being moved, what could be planned, and who leads what others should."""
+    """Show the moves in progress, the plans on offer, and the partitions without their preferred leader."""
     seen = await visit.web.watch.current()
     rows = misled(seen.topics.values(), seen.cluster)
     progress = await attempt(lambda: _look(visit))
@@ -66,7 +66,7 @@ async def _look(visit: Visit) -> Progress | None:
 
 
 async def preview(visit: Visit) -> Response:
-    """Show a plan: what moves, and what each broker holds and leads then."""
+    """Show a plan: what moves, and what each broker holds and leads afterwards."""
     proposal = await _proposal(visit)
     plan = proposal.plan
     rows = move_rows(plan, proposal.sizes)
@@ -137,7 +137,7 @@ async def begin(visit: Visit) -> Response:
 
 
 async def cancel(visit: Visit) -> Response:
-    """Have partitions go back where they were."""
+    """Cancel moves: partitions go back to their old replicas."""
     ongoing = await visit.admin.list_reassignments()
     chosen = visit.form.all("at")
     wanted = [at for at in ongoing if not chosen or str(at) in chosen]
@@ -149,7 +149,7 @@ async def cancel(visit: Visit) -> Response:
 
 
 async def elect(visit: Visit) -> Response:
-    """Have the first replica of each partition lead it."""
+    """Elect the first replica of each partition as its leader."""
     seen = await visit.web.watch.look_again()
     rows = misled(seen.topics.values(), seen.cluster)
     wanted: list[TopicPartition] = [row.at for row in rows if row.obstacle is None]

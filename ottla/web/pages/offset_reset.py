@@ -1,4 +1,4 @@
-"""Setting the offsets of a group: with the present ones filled in, and a look at what changes before anything does."""
+"""Setting the offsets of a group: with the present ones filled in, and a preview of the changes."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ _MEMBERLESS = ("Empty", "Dead")
 
 
 async def show(visit: Visit) -> Response:
-    """Show the group's offsets in fields, filled in with what is committed or with what a way would make of it."""
+    """Show the group's offsets in fields, filled in with the committed ones or with those of a reset."""
     name = visit.path("group")
     committed = await _committed(visit)
     topic = visit.query.text("topic")

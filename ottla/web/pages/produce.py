@@ -15,7 +15,7 @@ _NOTHING: Final = {"key": "", "key_as": "text", "value": "", "value_as": "text",
 
 
 async def show(visit: Visit) -> Response:
-    """Show the form; with a partition and an offset it has what stands there."""
+    """Show the form; with a partition and an offset it contains the message there."""
     name, count = await _topic(visit)
     fields: dict[str, str] = dict(_NOTHING)
     key_null, value_null, number = True, False, ""

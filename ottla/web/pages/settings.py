@@ -1,4 +1,4 @@
-"""Changing one setting of a topic or a broker, with a look at it before."""
+"""Changing one setting of a topic or a broker, with a preview."""
 
 from starlette.responses import Response
 
@@ -17,7 +17,7 @@ async def show(visit: Visit) -> Response:
 
 
 async def change(visit: Visit) -> Response:
-    """Show what a change would be, or make it."""
+    """Preview a change, or make it."""
     resource, row = await _setting(visit)
     if row.is_read_only:
         raise FormError(f"{row.name} cannot be changed while the broker runs: it stands in its file.")

@@ -19,11 +19,11 @@ from ottla.web.visit import Visit
 
 COUNTS: Final = ("200", "1000", "5000")
 _FILES_MAX: Final = 50
-"""The most files that are read: journals are rotated, and what is older is for `ottla state-changes`."""
+"""The most files that are read: journals are rotated; `ottla state-changes` shows older events."""
 
 
 async def show(visit: Visit) -> Response:
-    """Show what has happened to partitions and replicas."""
+    """Show the events of partitions and replicas."""
     settings = visit.web.settings
     is_known = bool(settings.data or settings.journals)
     choice = _choice(visit)

@@ -39,13 +39,13 @@ async def create(visit: Visit) -> Response:
 
 
 async def show(visit: Visit) -> Response:
-    """Show what can be changed of a topic."""
+    """Show the changes that can be made to a topic."""
     topic = await _topic(visit)
     return visit.page("topic_change.html", "topics", topic=topic)
 
 
 async def add_partitions(visit: Visit) -> Response:
-    """Give a topic more partitions."""
+    """Add partitions to a topic."""
     topic = await _topic(visit)
     count = visit.form.number(
         "count", "The number of partitions", at_least=len(topic.partitions) + 1, at_most=_PARTITIONS_MAX
@@ -56,7 +56,7 @@ async def add_partitions(visit: Visit) -> Response:
 
 
 async def purge(visit: Visit) -> Response:
-    """Delete the first records of a topic's partitions, up to an offset or all."""
+    """Delete the first records of a topic's partitions, up to an offset, or all of them."""
     topic = await _topic(visit)
     _require_name(visit, topic.name)
     numbers = [each.partition for each in topic.partitions]

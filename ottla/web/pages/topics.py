@@ -52,7 +52,7 @@ async def show_one(visit: Visit) -> Response:
     seen = await visit.web.watch.current()
     admin = visit.admin
     chosen = page_of(topic.partitions, visit.query.text("page"), _PARTITIONS)
-    # Of one without a leader the cluster would be asked until the time is over.
+    # For a partition without a leader the client would retry until the time is over.
     led = [
         TopicPartition(name, each.partition) for each in chosen.rows if each.leader in seen.cluster.brokers
     ]

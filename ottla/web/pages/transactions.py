@@ -1,4 +1,4 @@
-"""Transactions: those that are known, open ones with how long, and ones that hang."""
+"""Transactions: all known ones, the age of open ones, and hanging ones."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -23,7 +23,7 @@ _LOOKED_AT_MAX: Final = 2_000
 
 
 async def show(visit: Visit) -> Response:
-    """List transactional ids; of the open ones on the page also since when, and where."""
+    """List transactional ids, and for the open ones on the page the start time and the partitions."""
     admin = visit.admin
     only_open = visit.query.text("all") != "1"
     listed = await attempt(lambda: admin.list_transactions(OPEN if only_open else ()))
@@ -67,7 +67,7 @@ async def show_one(visit: Visit) -> Response:
 
 
 async def hanging(visit: Visit) -> Response:
-    """Show what hangs in a topic."""
+    """Show the hanging transactions of a topic."""
     topic = visit.query.required("topic", "The topic")
     minutes = visit.query.number("minutes", "The minutes", default=HANGING_AFTER_MIN)
     seen = await visit.topic(topic)
