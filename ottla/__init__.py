@@ -1,1 +1,1 @@
-"""What people import and type: the trio clients, the command line, the testing fixtures."""
+"""What users import and run: the clients, the command line, the testing fixtures."""

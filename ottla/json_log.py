@@ -1,4 +1,4 @@
-"""Log lines as objects, for what collects them."""
+"""Log lines as JSON objects, for log collectors."""
 
 import json
 import logging
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 
 class JsonLines(logging.Formatter):
-    """Writes each record as an object on one line: time, level, logger, message, and an exception."""
+    """Writes each record as a JSON object on one line: time, level, logger, message, and an exception."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""

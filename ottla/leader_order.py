@@ -1,4 +1,4 @@
-"""Who leads what: the order of replicas, evened out. It copies nothing."""
+"""Evening out leaders by the order of replicas, without copying any."""
 
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping
@@ -11,12 +11,11 @@ _Step = tuple[TopicPartition, BrokerId, BrokerId]
 
 
 def even_leaders(orders: Orders, brokers: Collection[BrokerId], movable: Iterable[TopicPartition]) -> None:
-    """Reorder replicas until no broker leads two more than another that could: in each topic, and then of all.
+    """Reorder replicas until no broker leads two more than another that could lead one: in each topic, then overall.
 
-    Topics come first, because the load of a topic is its own: even sums over topics may hide that one broker leads
-    all of the busy one. What is even in a topic stays so when the sums are evened: there, a partition is taken only
-    from a broker that leads more of its topic than the one that gets it. So what comes out is left as it is when it
-    is put in again.
+    Topics come first, because load differs between topics: even sums can hide that one broker leads all of a busy
+    topic. A topic stays even when the sums are evened, since a partition is then taken only from a broker that leads
+    more of its topic than the broker that gets it. So a second run changes nothing.
 
     Args:
         orders: The replicas of every partition, the leader first; reordered in place.
@@ -80,7 +79,7 @@ class _Leaders:
             leads[new] += 1
 
     def _chain(self, giver: BrokerId) -> list[_Step] | None:
-        """Find the shortest chain of reorderings from a broker to one that leads two less or fewer."""
+        """Find the shortest chain of reorderings from a broker to one that leads at least two fewer."""
         limit = self._leads[giver] - 2
         if limit < min(self._leads[broker] for broker in self._brokers):
             return None

@@ -1,7 +1,7 @@
-"""Asking a broker's management socket from a program on the same machine, without a loop of one's own.
+"""A blocking client of a broker's management socket, for programs on the same machine.
 
 Length-prefixed msgpack over a Unix socket: ``{"id", "method", "params"}`` asks, ``{"id", "result" | "error"}``
-answers, ``{"id", "event"}`` is one of a stream's values.
+answers, ``{"id", "event"}`` is one value of a stream.
 """
 
 import os
@@ -20,11 +20,11 @@ _ADDRESS_SIZE_MAX: Final = 107
 
 
 class ManagementError(Exception):
-    """The broker says why it cannot answer."""
+    """The broker answered with an error; the text is its reason."""
 
 
 class BrokerGoneError(OSError):
-    """No broker answers behind the socket: it does not run yet, or not any more."""
+    """No broker answers on the socket: it is not running yet, or no longer."""
 
 
 class ManagementClient:
@@ -56,7 +56,7 @@ class ManagementClient:
         self.close()
 
     def close(self) -> None:
-        """Close the connection; what runs for it in the broker ends."""
+        """Close the connection; the broker ends the requests that run for it."""
         self._socket.close()
 
     def call(self, method: str, **params: object) -> Any:
@@ -98,7 +98,7 @@ class ManagementClient:
         return self._number
 
     def _next(self, number: int) -> dict[str, Any]:
-        """Return the next message of a request; those of abandoned streams are passed over."""
+        """Return the next message of a request; those of abandoned streams are skipped."""
         import msgpack
 
         while True:
@@ -129,7 +129,7 @@ class ManagementClient:
 
 @contextmanager
 def _short_path(path: Path) -> Iterator[str]:
-    """Return a name of the socket's file that fits into an address, however deep the directory."""
+    """Return a name of the socket's file that fits into a socket address, however deep the directory."""
     if len(os.fsencode(path)) <= _ADDRESS_SIZE_MAX:
         yield str(path)
         return

@@ -2,13 +2,13 @@
 
 Rules of this file:
 
-- It is pure: assignments in, a plan out, the same for the same input.
-- The fewest replicas move that make the counts even: a broker gives only what it has above its share. Where it
-  cannot give to one that lacks, because that one holds the partition already or its rack does, a chain of moves
-  over other brokers is looked for, shortest first.
-- No move puts replicas of a partition closer together: as many racks as there are, and as the partition has
-  replicas, hold one. Where they are too close already, `rebalanced` parts them first.
-- Which replica is the preferred leader is an order, and costs no copying: leaders are evened by reordering.
+- It is pure: assignments in, a plan out; the same input gives the same plan.
+- The counts are made even with the fewest moves: a broker gives only what it has above its share. If it cannot give to
+  one that has too few, because that broker or its rack holds the partition already, the shortest chain of moves over
+  other brokers is used.
+- No move puts replicas of a partition into fewer racks. If they are in fewer than they could be, `rebalanced` spreads
+  them first.
+- The preferred leader is the first replica: leaders are evened by reordering, which copies nothing.
 """
 
 from collections import Counter, deque
@@ -27,7 +27,7 @@ _NO_RACK: Final = ""
 
 
 class PlacementError(ValueError):
-    """What is wanted cannot be; the text says why."""
+    """The plan is impossible; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +43,16 @@ class Plan:
     after: Mapping[TopicPartition, Replicas]
 
     def added(self, partition: TopicPartition) -> Replicas:
-        """Return the brokers that a partition has to be copied to."""
+        """Return the brokers that a partition must be copied to."""
         return tuple(broker for broker in self.after[partition] if broker not in self.before[partition])
 
     @property
     def copies(self) -> int:
-        """How many replicas have to be copied."""
+        """How many replicas must be copied."""
         return sum(len(self.added(partition)) for partition in self.after)
 
     def copied_bytes(self, sizes: Mapping[TopicPartition, int]) -> int:
-        """Return how many bytes have to be copied; a partition of unknown size counts as empty."""
+        """Return how many bytes must be copied; a partition of unknown size counts as empty."""
         return sum(len(self.added(partition)) * sizes.get(partition, 0) for partition in self.after)
 
     @property
@@ -68,11 +68,11 @@ def without_brokers(
 
     Args:
         assignment: The replicas of every partition.
-        racks: The live brokers, those that leave included or not.
+        racks: The live brokers, with or without those that leave.
         leaving: The brokers to empty.
 
     Raises:
-        PlacementError: a partition has more replicas than brokers stay, or only some brokers have racks.
+        PlacementError: a partition has more replicas than there are brokers left, or only some brokers have racks.
     """
     staying = {broker: rack for broker, rack in racks.items() if broker not in leaving}
     _require_room(assignment, staying)
@@ -96,7 +96,7 @@ def with_brokers(
         joining: The brokers to fill.
 
     Raises:
-        PlacementError: a broker to fill does not live, or only some brokers have racks.
+        PlacementError: a broker to fill is not live, or only some brokers have racks.
     """
     missing = sorted(set(joining) - racks.keys())
     if missing:
@@ -146,7 +146,7 @@ def _require_room(assignment: Mapping[TopicPartition, Replicas], racks: Racks) -
 
 @dataclass(slots=True)
 class _Board:
-    """Replicas on brokers, and moving them about."""
+    """Replicas on brokers, and the moves made so far."""
 
     original: Mapping[TopicPartition, Replicas]
     racks: Racks
@@ -202,7 +202,7 @@ class _Board:
         self._put(partition, new)
 
     def best_place(self, partition: TopicPartition, old: BrokerId) -> BrokerId:
-        """Return where a replica goes best: to a rack of its own, and to the broker with the least."""
+        """Return the best broker for a replica: in a rack without one, and with the fewest replicas."""
         free = [broker for broker in self.racks if broker not in self.now[partition]]
         return min(
             free,
@@ -252,7 +252,7 @@ class _Board:
             stuck.clear()
 
     def _chain(self, giver: BrokerId) -> list[tuple[BrokerId, BrokerId]] | None:
-        """Find the shortest chain of moves from a broker to one that holds two less or fewer."""
+        """Find the shortest chain of moves from a broker to one that holds at least two fewer."""
         limit = self.count(giver) - 2
         if limit < min(self.count(broker) for broker in self.racks):
             return None
@@ -275,7 +275,7 @@ class _Board:
         return None
 
     def move_one(self, giver: BrokerId, taker: BrokerId) -> bool:
-        """Move the replica from one broker to another that suits best; False where none can."""
+        """Move the most suitable replica from one broker to another; return False if none can move."""
         partition = self._candidate(giver, taker)
         if partition is None:
             return False
@@ -298,7 +298,7 @@ class _Board:
     def _closeness(
         self, partition: TopicPartition, old: BrokerId | None = None, new: BrokerId | None = None
     ) -> int:
-        """Return how many racks have no replica that could have one, after a move or as it is."""
+        """Return how many more racks could hold a replica of a partition, now or after a move."""
         if not self._rack_count:
             return 0
         replicas = self.now[partition]
@@ -306,5 +306,5 @@ class _Board:
         return min(len(replicas), self._rack_count) - len(racks - {None})
 
     def even_leaders(self, partitions: Iterable[TopicPartition]) -> None:
-        """Reorder replicas of some partitions, so that brokers lead as many as each other."""
+        """Reorder replicas of some partitions, so that brokers lead equally many."""
         even_leaders(self.now, self.racks.keys(), partitions)

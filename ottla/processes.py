@@ -1,6 +1,6 @@
-"""Processes that are not our children: waiting for their end, and knowing them again.
+"""Processes that are not our children: waiting for their end, and recognizing them.
 
-A pid is used again after its process has ended, so each of our processes names itself (what ``ps`` and
+A pid is reused after its process has ended, so each of our processes names itself (what ``ps`` and
 ``top`` show as its command), and a pid counts as ours while its process has that name.
 """
 
@@ -15,12 +15,12 @@ _NAME_SIZE_MAX: Final = 15
 
 
 def name_process(name: str) -> None:
-    """Name this process, for `is_running` to know it by. At most 15 bytes."""
+    """Name this process, in at most 15 bytes, so that `is_running` recognizes it."""
     Path("/proc/self/comm").write_text(name[:_NAME_SIZE_MAX])
 
 
 def is_running(pid: int | None, name: str) -> bool:
-    """Whether a process lives, under the name that it gave itself. A zombie does not."""
+    """Whether a process is alive, under the name that it gave itself. A zombie is not."""
     if pid is None:
         return False
     try:
@@ -48,6 +48,6 @@ def exit_poll(pid: int) -> Iterator[select.poll]:
 
 
 def wait_exit(pid: int, timeout_s: float) -> bool:
-    """Wait for a process's end; whether it came in time."""
+    """Wait for a process to end; return whether it ended in time."""
     with exit_poll(pid) as ended:
         return bool(ended.poll(timeout_s * 1000))

@@ -1,7 +1,7 @@
-"""Comparing what the replicas of one partition gave, below the high watermark.
+"""Comparing records of the replicas of one partition, below the high watermark.
 
-Replicas hold the same bytes, but for those of compacted topics: each is cleaned by its own broker, in its own time.
-There, records that all of them still have must be equal; those that only some have are counted.
+Replicas hold the same bytes, except in compacted topics: each broker cleans its replica at its own time. There, records
+that all replicas still have must be equal; those that only some have are counted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ class Comparison(NamedTuple):
 
     Attributes:
         next_offset: up to where the replicas were compared.
-        differences: what differs, a line each.
+        differences: the differences, a line each.
         parted: whether the replicas have parted ways, so that nothing beyond `next_offset` can be compared.
         cleaned: how many records only some of the replicas have, in a compacted topic.
     """
@@ -36,7 +36,7 @@ class _Batch(NamedTuple):
 
 
 def compare_bytes(reads: Mapping[BrokerId, ReplicaRead], offset: Offset) -> Comparison:
-    """Compare batch by batch, as far as all replicas have them.
+    """Compare the batches that all replicas have, one by one.
 
     Args:
         reads: of each replica; none has an error.
@@ -73,7 +73,7 @@ def compare_bytes(reads: Mapping[BrokerId, ReplicaRead], offset: Offset) -> Comp
 
 
 def compare_records(reads: Mapping[BrokerId, ReplicaRead], offset: Offset) -> Comparison:
-    """Compare the records of a compacted topic, as far as all replicas have given some.
+    """Compare the records of a compacted topic, up to the offset that all replicas have returned.
 
     Args:
         reads: of each replica; none has an error.

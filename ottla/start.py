@@ -1,7 +1,7 @@
-"""Where the ``ottla`` command begins; importing this module changes what Ctrl-C does, so that nothing else imports it.
+"""Where the ``ottla`` command begins; importing this module changes what Ctrl-C does, so nothing else imports it.
 
 Importing the rest takes a third of a second. An interrupt during that ends the process at once, as it ends any other
-program, and not with a traceback through the import machinery. So does one while Python takes itself down.
+program, and not with a traceback through the import machinery. So does one while Python shuts down.
 """
 
 import signal

@@ -4,8 +4,8 @@ A standalone server on 127.0.0.1 for a cluster on one machine. Only the jars tha
 path, it runs the small compiler and the serial collector, and from its second start on it maps its classes from an
 archive that the first one left in the user's cache: sessions are served 0.2 s after the process began.
 
-Its port opens before it serves, and a client that comes in between waits out a long time-out; so readiness is
-a session opened and closed.
+Its port opens before it serves, and a client that connects in between waits for a long time-out; so it counts as ready
+once a session can be opened and closed.
 """
 
 import hashlib
@@ -46,7 +46,7 @@ _CLOSE_SESSION: Final = struct.pack(">iii", 8, 1, -11)
 
 
 class ZooKeeperStartError(Exception):
-    """ZooKeeper cannot be started, or does not serve; the text says why, for the operator."""
+    """ZooKeeper cannot be started, or does not serve; the text tells the operator why."""
 
 
 class ZooKeeperServer:
@@ -78,7 +78,7 @@ class ZooKeeperServer:
             port: The port to listen on.
 
         Raises:
-            ZooKeeperStartError: there is no Java that serves, no PySpark, or the port is taken.
+            ZooKeeperStartError: there is no suitable Java, no PySpark, or the port is taken.
         """
         try:
             java = find_java().program
@@ -113,7 +113,7 @@ class ZooKeeperServer:
         return cls(port, process.pid, process)
 
     def wait_serving(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Wait until it opens a session for us.
+        """Wait until the server opens a session.
 
         Raises:
             ZooKeeperStartError: it died, or did not serve in time.
@@ -127,7 +127,7 @@ class ZooKeeperServer:
         raise ZooKeeperStartError(f"ZooKeeper does not serve on port {self.port} after {timeout_s:g} s")
 
     def detach(self) -> None:
-        """Let the process outlive us: nothing is to warn that nobody waited for it."""
+        """Let the process outlive this one, without Python's warning that nothing waited for it."""
         if self._process is not None:
             self._process.returncode = 0
 
@@ -137,14 +137,14 @@ class ZooKeeperServer:
         return _EXIT_REASONS.get(code or 0, f"exit code {code}, see zookeeper.out in its directory")
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Stop it cleanly, by force after a while."""
+        """Stop the process cleanly, or by force after a while."""
         stop_process(self.pid, timeout_s)
         if self._process is not None:
             self._process.wait()
 
 
 def serves_sessions(host: str, port: int, timeout_s: float = 2.0) -> bool:
-    """Open a session and close it again: whether a ZooKeeper there serves."""
+    """Open a session and close it again; return whether a ZooKeeper there serves."""
     try:
         with socket.create_connection((host, port), timeout=timeout_s) as connection:
             connection.sendall(_CONNECT)
@@ -163,7 +163,7 @@ def find_jars() -> list[Path]:
     """Find the jars that ZooKeeper needs, without importing PySpark.
 
     Raises:
-        ZooKeeperStartError: PySpark is not installed, or has other jars than we know.
+        ZooKeeperStartError: PySpark is not installed, or has other jars than expected.
     """
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
@@ -182,13 +182,13 @@ def find_jars() -> list[Path]:
 
 
 def require_free_port(host: str, port: int, who: str) -> None:
-    """See that a port can be listened on.
+    """Check that a port can be listened on.
 
     Raises:
         ZooKeeperStartError: it cannot, with the reason.
     """
     with socket.socket() as probe:
-        # As the servers do: what lingers of closed connections does not count.
+        # As the servers do: lingering closed connections do not count.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
@@ -197,7 +197,7 @@ def require_free_port(host: str, port: int, who: str) -> None:
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """Return a port that nobody listens on at this moment."""
+    """Return a port that nothing listens on at this moment."""
     with socket.socket() as probe:
         probe.bind((host, 0))
         port: int = probe.getsockname()[1]
@@ -205,7 +205,7 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 def stop_process(pid: int, timeout_s: float) -> None:
-    """End a process: SIGTERM, and SIGKILL where that has not worked in time. A process that is gone is fine."""
+    """End a process: SIGTERM, then SIGKILL if that has not worked in time. It is no error if the process is gone."""
     try:
         os.kill(pid, signal.SIGTERM)
         if not wait_exit(pid, timeout_s):
@@ -233,8 +233,8 @@ def _configuration(data: Path, port: int) -> str:
 def _class_archive(java: str, jars: Sequence[Path]) -> list[str]:
     """Return the options that map ZooKeeper's classes from an archive, or have its first run write one when it ends.
 
-    The archive's name says for which Java and which jars it is; Java checks it again and does without where
-    it does not fit.
+    The archive's name says for which Java and which jars it is; Java checks that again, and runs without an archive
+    that does not fit.
     """
     try:
         cache = user_cache()
