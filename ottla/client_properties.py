@@ -24,8 +24,8 @@ class ClientArguments:
         bootstrap_servers: ``bootstrap.servers``, empty where it is not set.
         connection: Arguments of `connect`.
         options: Arguments of `Kafka.producer`, `Kafka.reader` or `Kafka.group`.
-        own: Values that are not arguments, by property: those that a tool acts on itself. unknown: The properties that
-        are not known.
+        own: Values that are not arguments, by property: those that a tool acts on itself.
+        unknown: The properties that are not known.
     """
 
     bootstrap_servers: str

@@ -54,8 +54,8 @@ class Place:
 
     Attributes:
         path: The address.
-        show: Answers GET; None if there is nothing to show. change: Answers POST of a person who is allowed to make
-        changes; None if nothing can be changed.
+        show: Answers GET; None if there is nothing to show.
+        change: Answers POST of a person who is allowed to make changes; None if nothing can be changed.
     """
 
     path: str

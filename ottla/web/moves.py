@@ -11,8 +11,8 @@ class Moves:
     """The moves that are being watched.
 
     Attributes:
-        meter: Measures them; None if none are known. keepers: The processes that remove throttles, which outlive the
-        page.
+        meter: Measures them; None if none are known.
+        keepers: The processes that remove throttles, which outlive the page.
     """
 
     meter: MoveMeter | None = None

@@ -22,7 +22,8 @@ class Session:
     """A login.
 
     Attributes:
-        csrf: The token that every form of the session carries. notes: Notes for the next page, with their tone.
+        csrf: The token that every form of the session carries.
+        notes: Notes for the next page, with their tone.
     """
 
     csrf: str

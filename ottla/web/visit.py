@@ -58,8 +58,9 @@ class Visit:
     Attributes:
         web: The parts of the page.
         request: The request itself.
-        session: The login; None if no login is needed. query: The fields of the query string. form: The fields of the
-        form.
+        session: The login; None if no login is needed.
+        query: The fields of the query string.
+        form: The fields of the form.
     """
 
     web: Web

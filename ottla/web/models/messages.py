@@ -41,8 +41,9 @@ class Filter:
 
     Attributes:
         key: The key, as it is shown; empty for any.
-        contains: A text that key, value or a header contains, ignoring case; empty for any. path: The path of a member
-        of the value; empty for none. expected: The value of that member, as text.
+        contains: A text that key, value or a header contains, ignoring case; empty for any.
+        path: The path of a member of the value; empty for none.
+        expected: The value of that member, as text.
     """
 
     key: str = ""

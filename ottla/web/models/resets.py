@@ -28,7 +28,8 @@ class ResetRow:
 
     Attributes:
         at: Which one.
-        before: The committed offset; None if there is none. after: The offset in the field, or the one to be committed.
+        before: The committed offset; None if there is none.
+        after: The offset in the field, or the one to be committed.
     """
 
     at: TopicPartition

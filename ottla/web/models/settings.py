@@ -28,8 +28,8 @@ class SettingRow:
         is_read_only: Whether it cannot be changed at run time.
         source: Where the value comes from, in words.
         is_own: Whether it was set on this very topic or broker.
-        is_changed: Whether it differs from the default. fallback: The value that it would have if it were not set here;
-        None if that is not known.
+        is_changed: Whether it differs from the default.
+        fallback: The value that it would have if it were not set here; None if that is not known.
     """
 
     name: str

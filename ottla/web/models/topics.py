@@ -58,8 +58,8 @@ def topic_rows(
         rates: Records a second, by topic.
         sizes: Bytes of replicas.
         search: A text that names contain, ignoring case.
-        with_internal: Whether to list the cluster's own topics. only: ``behind`` for unhealthy topics; anything else
-        for all.
+        with_internal: Whether to list the cluster's own topics.
+        only: ``behind`` for unhealthy topics; anything else for all.
         sort: One of `SORTS`.
     """
     totals: dict[str, int] = {}
