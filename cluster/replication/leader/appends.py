@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-"""What only coordinators write to."""
 _QUIET: Final = frozenset(
     {
         Error.UNKNOWN_TOPIC_OR_PARTITION,
