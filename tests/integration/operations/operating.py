@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from click.testing import CliRunner
@@ -46,10 +47,13 @@ class Operator:
     def _arguments(self, command: str, arguments: Sequence[str]) -> list[str]:
         return [command, "--bootstrap-server", self.cluster.bootstrap_servers, *arguments, "--json"]
 
-    def place(self, topic: str, *replicas: Sequence[int]) -> None:
+    def place(
+        self, topic: str, *replicas: Sequence[int], settings: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         """Create a topic with one partition for each list of brokers, and wait until they are in sync."""
         text = ",".join(":".join(map(str, each)) for each in replicas)
-        self.run("topics", "--create", "--topic", topic, "--replica-assignment", text)
+        given = [word for name, value in settings.items() for word in ("--config", f"{name}={value}")]
+        self.run("topics", "--create", "--topic", topic, "--replica-assignment", text, *given)
         self.cluster.wait(
             lambda seen: all(seen.isr(topic, p) == set(each) for p, each in enumerate(replicas))
         )

@@ -41,6 +41,7 @@ def eager_cleaners(operator: Operator) -> Iterator[None]:
 
 
 def configure(operator: Operator, topic: str, settings: Mapping[str, str]) -> None:
+    """Change settings; brokers apply them a moment later, so that the next batch can still have the former ones."""
     text = ",".join(f"{name}={value}" for name, value in settings.items())
     operator.run("configs", "--alter", "--topic", topic, "--add-config", text)
 
@@ -141,8 +142,7 @@ def test_the_last_value_of_each_key_is_left_on_every_replica(
     operator: Operator, kafka_java: list[str]
 ) -> None:
     cluster = operator.cluster
-    operator.place("compacted", BROKERS)
-    configure(operator, "compacted", TOPIC)
+    operator.place("compacted", BROKERS, settings=TOPIC)
     expected = write(cluster, "compacted", records=3000, keys=40)
     assert sum(value is None for _, value in expected.values()) == 8
     for broker in BROKERS:
@@ -167,11 +167,10 @@ def test_the_last_value_of_each_key_is_left_on_every_replica(
 
 def test_a_broker_killed_while_it_cleans_loses_nothing(operator: Operator) -> None:
     cluster = operator.cluster
-    operator.place("interrupted", (0,))
+    operator.place("interrupted", (0,), settings=TOPIC)
     rate = "log.cleaner.io.max.bytes.per.second"
     operator.run("configs", "--alter", "--broker", "0", "--add-config", f"{rate}=2000")
     try:
-        configure(operator, "interrupted", TOPIC)
         expected = write(cluster, "interrupted", records=3000, keys=40)
         seen = cluster.wait(
             lambda seen: (
@@ -195,8 +194,7 @@ def test_a_broker_killed_while_it_cleans_loses_nothing(operator: Operator) -> No
 def test_a_damaged_log_is_named_and_the_others_are_cleaned(operator: Operator) -> None:
     cluster = operator.cluster
     for topic in ("spoilt", "sound"):
-        operator.place(topic, (0,))
-        configure(operator, topic, TOPIC | {"cleanup.policy": "delete"})
+        operator.place(topic, (0,), settings=TOPIC | {"cleanup.policy": "delete"})
         expected = write(cluster, topic, records=1000, keys=20)
     directory = replica_directory(logs_of(cluster, 0), types.TopicPartition("spoilt", 0))
     segment = min(directory.glob("*.log"))

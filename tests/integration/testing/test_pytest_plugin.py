@@ -97,7 +97,9 @@ def test_a_wrong_setting_is_one_line(tmp_path: Path) -> None:
 
 def test_the_programs_of_the_documentation_work(tmp_path: Path) -> None:
     text = (Path(__file__).parents[3] / "docs" / "testing.md").read_text()
-    suite, program = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    # What follows runs on simulated time: tests/simulation/test_testing_guide.py.
+    real_time, _ = text.split("## In simulated time")
+    suite, program = re.findall(r"```python\n(.*?)```", real_time, re.DOTALL)
     (tmp_path / "test_documentation.py").write_text(suite)
     assert "1 passed" in run_pytest(tmp_path)
     done = subprocess.run(
