@@ -96,19 +96,35 @@ def run_tool(command: Sequence[str]) -> tuple[str, Cost]:
     Raises:
         RuntimeError: it failed.
     """
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert process.stdout is not None
-    output = process.stdout.read()
-    cost, status = _wait(process)
+    with tempfile.TemporaryFile("w+") as written:
+        process = subprocess.Popen(command, stdout=written, stderr=subprocess.STDOUT, text=True)
+        cost, status = _wait(process)
+        written.seek(0)
+        output = written.read()
     if status != 0:
         raise RuntimeError(f"{command[0]} failed: {output[-2000:]}")
     return output, cost
 
 
 def _wait(process: subprocess.Popen[str]) -> tuple[Cost, int]:
+    """Wait for the end of a process; its memory is looked at until then.
+
+    What the kernel reports at the end would include the memory of this process, out of which it was forked.
+    """
+    memory_mb = 0.0
+
+    def has_ended() -> bool:
+        nonlocal memory_mb
+        found = re.search(r"^VmHWM:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text(), re.M)
+        if found is None:
+            return True  # it has no memory any more
+        memory_mb = int(found[1]) / 1024
+        return False
+
+    _until(has_ended)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024), process.returncode
+    return Cost(usage.ru_utime + usage.ru_stime, memory_mb), process.returncode
 
 
 def produce(system: Ottla, tools: Tools, records: int) -> tuple[str, Figures]:
