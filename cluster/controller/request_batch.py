@@ -257,7 +257,7 @@ class RequestBatch:
         context = self._context
         replicas = context.assignment(partition).replicas
         offline = [replica for replica in replicas if not context.is_online(partition, replica)]
-        # A broker that is told of this leader forgets the partition, and refuses clients from then on.
+        # On this leader a broker forgets the partition, and refuses its clients from then on.
         going = partition.topic in context.deletion_queued
         return UpdateMetadataPartitionState(
             partition_index=partition.partition,

@@ -150,5 +150,5 @@ class Partition(Generic[K, V]):
             self._limiter.release_on_behalf_of(self)
 
     def end(self) -> None:
-        """Give the turn back when the task has ended."""
+        """Release the turn when the task has ended."""
         self._release_turn()

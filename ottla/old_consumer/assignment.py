@@ -81,7 +81,7 @@ Assignor = Callable[[GroupView, Mapping[str, Sequence[ThreadId]], frozenset[str]
 def assign_range(
     view: GroupView, threads: Mapping[str, Sequence[ThreadId]], own_topics: frozenset[str]
 ) -> Assignment:
-    """Give each thread of a topic consecutive partitions; the first ones get the remainder."""
+    """Assign consecutive partitions to each thread of a topic; the first threads take one more each if some remain."""
     found: Assignment = {consumer: {} for consumer in view.registrations}
     for topic in sorted(own_topics):
         partitions = view.partitions.get(topic, ())

@@ -65,5 +65,7 @@ def test_a_broker_that_does_not_answer(operator: Operator) -> None:
         waits, rest = lines_until_end(operator, "get-offsets", "--topic", "stalled")
     finally:
         operator.cluster.kill(1)
+        # Woken, it finds its broker dead, closes the session and ends; stopped, it would outlive the tests.
+        os.kill(record["guardian_pid"], signal.SIGCONT)
     assert waits
     assert "stalled-0" in rest
